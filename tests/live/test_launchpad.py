@@ -151,7 +151,8 @@ def told(shop: Operated, key: dg.AssetKey) -> list[tuple[str, str, str]]:
 
 def test_rows_that_wait_are_requeued_or_dropped_and_a_block_is_accepted(shop: Operated, launchpad: Launchpad) -> None:
     """Two rows fail: one comes into the table with another value, the other is dropped. A row that blocks the table
-    comes in when a person accepts it. The check and the table's history show what happened."""
+    comes in when a person accepts it. The check and the table's history show what happened, and the service knows how
+    many rows wait."""
     table, path = f"{shop.database}.letters", shop.lake.path(shop.database, "letters")
     quarantine = QuarantineTable(shop.lake, "shop", table)
 
@@ -163,6 +164,7 @@ def test_rows_that_wait_are_requeued_or_dropped_and_a_block_is_accepted(shop: Op
 
     shop.sql("INSERT INTO letters VALUES (1, 'short'), (2, 'much too long'), (3, 'far too long')")
     until("two rows wait", lambda: has({1: "short"}, 2))
+    until("the service knows it", lambda: shop.connector.client_status().quarantined == {table: 2})
     launchpad.check(NAMES.delta(table), "length_note")
     launchpad.shows("2 of 3 rows fail", "quarantined")
 
@@ -173,17 +175,22 @@ def test_rows_that_wait_are_requeued_or_dropped_and_a_block_is_accepted(shop: Op
     launchpad.fill("values", "[note=cut]")
     assert succeeded(shop, launchpad.launch())
     assert has({1: "short", 2: "cut"}, 1)
+    assert shop.connector.client_status().quarantined == {table: 1}
     launchpad.open("drop_shop")
     launchpad.fill("reason", "a duplicate")
     launchpad.fill("table", table)
     assert succeeded(shop, launchpad.launch())
     assert has({1: "short", 2: "cut"}, 0)
+    assert shop.connector.client_status().quarantined == {}
     launchpad.check(NAMES.delta(table), "length_note")
     launchpad.shows("no row waits in the quarantine")
 
+    shop.sql(
+        "UPDATE letters SET note = 'cut' WHERE id = 2", "DELETE FROM letters WHERE id = 3"
+    )  # no load fails by them
     shop.sql("INSERT INTO letters VALUES (4, NULL)", "INSERT INTO users VALUES (40, 'zoe')")
     (stop,) = until("the table is blocked", lambda: shop.connector.client_status().stopped)
-    assert stop.table == table
+    assert (stop.table, stop.kind) == (table, "blocked")
     assert "1 rows fail not_null_note (id=4)" in stop.reason
     assert "accept_shop" in stop.hint
     assert shop.differences("users") == []
@@ -195,6 +202,8 @@ def test_rows_that_wait_are_requeued_or_dropped_and_a_block_is_accepted(shop: Op
     launchpad.history(NAMES.delta(table))
     launchpad.shows("it is empty on purpose")
     assert shop.connector.client_status().stopped == ()
+    launchpad.check(NAMES.delta(table), "not_null_note")
+    launchpad.shows("accepted: it is empty on purpose")
 
 
 def test_wrong_orders_say_what_to_do(shop: Operated, launchpad: Launchpad) -> None:
