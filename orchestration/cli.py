@@ -16,6 +16,7 @@ import typer
 from cdc_core.errors import SluiceError
 from cdc_core.packages import EXTRAS, missing, version
 from orchestration.cli_canal import consume, mirror
+from orchestration.cli_setup import check, init
 from orchestration.cli_verbs import add_verbs
 from orchestration.options import (
     LOCAL,
@@ -101,30 +102,6 @@ def status(service: Url = LOCAL, token: Token = "", lake: SomeLake = None, as_js
     from orchestration.commands.status import run
 
     raise typer.Exit(run(service, token, as_json=as_json, lake=lake))
-
-
-@app.command()
-def check(
-    name: Name,
-    lake: LakeRoot,
-    conf: Conf = Path("conf"),
-    client: Client = 1001,
-    service: ServiceOrConf = None,
-    token: Token = "",
-    spark: Spark = "sc://127.0.0.1:15002",
-    spark_token: SparkToken = "",
-    as_json: Json = False,
-) -> None:
-    """Show what Spark and its executors lack for a destination, before its first run.
-
-    Exit code 1: something is missing."""
-    from orchestration.commands.check import run
-    from orchestration.commands.verb import access_of
-
-    at = access_of(
-        name, lake=lake, conf=conf, client=client, service=service, token=token, spark=spark, spark_token=spark_token
-    )
-    raise typer.Exit(run(at, as_json=as_json))
 
 
 @app.command()
@@ -299,6 +276,8 @@ def sql(
     raise typer.Exit(run(query, spark, spark_token, limit, as_json=as_json))
 
 
+app.command()(check)
+app.command()(init)
 app.command()(consume)
 app.command()(mirror)
 

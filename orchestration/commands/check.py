@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 
 from rich.console import Console
-from rich.text import Text
 
 from cdc_core.client.changes import RowsDoor
 from cdc_core.errors import SessionError, SluiceError
-from orchestration.commands.text import table, text
+from orchestration.commands.found import show
 from orchestration.verbs.access import Access
 from spark_jobs.check.cluster import checked
 from spark_jobs.check.findings import Finding
 from spark_jobs.check.ruled import ruled
 from spark_jobs.snapshot.source import captured_source
-
-_SHOWN = 4  # hosts that are named
 
 
 def run(at: Access, *, as_json: bool) -> int:
@@ -68,20 +65,3 @@ def _rules(at: Access) -> Iterator[Finding]:
         )
         yield Finding("the rules", (one,), "no captured table has this name", remedy)
     yield from ruled(at.lake, at.destination, rules, tables)
-
-
-def show(console: Console, found: Sequence[Finding]) -> None:
-    """Prints a table, and how to mend what is wrong."""
-    columns = table(text(""), text("what"), text("where"), text("found"))
-    for one in found:
-        mark = Text("✓", "green") if one.good else Text("✗", "red")
-        columns.add_row(mark, one.what, _hosts(one.where), Text(one.found, "" if one.good else "red"))
-    console.print(columns)
-    for one in found:
-        if not one.good:
-            console.print(Text.assemble((f"{one.what}: ", "bold"), one.remedy), soft_wrap=True)
-
-
-def _hosts(where: Sequence[str]) -> str:
-    more = len(where) - _SHOWN
-    return ", ".join(where[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -15,7 +15,21 @@ from cdc_core.errors import ConfigError
 from cdc_core.packages import EXTRAS, missing, required, version
 
 ROOT = Path(__file__).parents[2]
-OF_SERVICE = ["server", "status", "client", "positions", "consume", "mirror", "verb", "text", "terminal", "service"]
+OF_SERVICE = [
+    "init",
+    "preflight",
+    "found",
+    "server",
+    "status",
+    "client",
+    "positions",
+    "consume",
+    "mirror",
+    "verb",
+    "text",
+    "terminal",
+    "service",
+]
 OF_DAGSTER = ["demo", "up", "alert"]
 WITHOUT_SPARK = ["pause", "rollback", "reset"]
 

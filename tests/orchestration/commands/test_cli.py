@@ -33,7 +33,21 @@ def sluice(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 
 @pytest.mark.parametrize(
     "command",
-    ["demo", "up", "server", "status", "check", "alert", "positions", "reset", "verify", "copy", "maintain", "explain"],
+    [
+        "init",
+        "demo",
+        "up",
+        "server",
+        "status",
+        "check",
+        "alert",
+        "positions",
+        "reset",
+        "verify",
+        "copy",
+        "maintain",
+        "explain",
+    ],
 )
 def test_every_command_explains_itself(command: str) -> None:
     """Each command has help, with --json among its options."""
