@@ -17,7 +17,7 @@ from spark_jobs.verify.standing import ComparedTable
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingRows:
+class QuarantinedRows:
     """`texts`: by the text of its key, that of each row; None for a row of other columns than those that are
     compared."""
 
@@ -28,12 +28,12 @@ class WaitingRows:
         return key in self.texts and source is not None and self.texts[key] in (None, source) and len(lake) <= 1
 
 
-def waiting_rows(place: ComparedTable) -> WaitingRows:
+def waiting_rows(place: ComparedTable) -> QuarantinedRows:
     """Returns the rows that wait. Raises LakeError."""
     connector, schema = place.connector, place.schema
     quarantine = QuarantineTable(place.lake, connector.destination, schema.name)
     if not schema.primary_key or not quarantine.exists:
-        return WaitingRows()
+        return QuarantinedRows()
     epoch = connector.client_status().epoch
     app = app_id(connector.destination, connector.client_id, schema.name, epoch)
     state = place.lake.state(place.path, app)
@@ -49,4 +49,4 @@ def waiting_rows(place: ComparedTable) -> WaitingRows:
         keys = lake_text(there, schema.primary_key).to_pylist()
         texts |= zip(keys, lake_text(there, names).to_pylist() if whole else [None] * len(keys), strict=True)
     lacking = zip([*texts], lacks(rows), strict=True)
-    return WaitingRows(texts | {key: None for key, lacked in lacking if lacked.intersection(names)})
+    return QuarantinedRows(texts | {key: None for key, lacked in lacking if lacked.intersection(names)})

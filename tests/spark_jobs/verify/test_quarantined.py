@@ -16,7 +16,7 @@ from spark_jobs.expectations.expectation import Expectation, Expectations, Sever
 from spark_jobs.lake.tables import Lake
 from spark_jobs.verify.audit import differing
 from spark_jobs.verify.on_purpose import OnPurpose
-from spark_jobs.verify.quarantined import WaitingRows, waiting_rows
+from spark_jobs.verify.quarantined import QuarantinedRows, waiting_rows
 from spark_jobs.verify.row_text import lake_text
 from spark_jobs.verify.standing import Row
 from spark_jobs.verify.verified import Comparison, Verified
@@ -45,13 +45,13 @@ def test_keys_that_wait_have_the_text_of_a_comparison(tmp_path: Path, monkeypatc
     assert waiting_rows(place(lake, ORDERS)).texts == {b"3:b,c,2": b"2,3:b,c,50"}
     wider = Table("orders", ORDERS.fields.append(pa.field("more", pa.int32())), key=ORDERS.key)
     assert waiting_rows(place(lake, wider)).texts == {b"3:b,c,2": None}
-    assert waiting_rows(place(lake, Table("users", ORDERS.fields, key=("id",)))) == WaitingRows()
-    assert waiting_rows(place(lake, Table("orders", ORDERS.fields))) == WaitingRows()
+    assert waiting_rows(place(lake, Table("users", ORDERS.fields, key=("id",)))) == QuarantinedRows()
+    assert waiting_rows(place(lake, Table("orders", ORDERS.fields))) == QuarantinedRows()
 
 
 def test_a_row_that_waits_explains_a_difference_from_itself_alone() -> None:
     """If the source has another row, or none, a change is lost; so it is if the lake has a key twice."""
-    waits = WaitingRows({b"1": b"1,50", b"2": None})
+    waits = QuarantinedRows({b"1": b"1,50", b"2": None})
     assert waits.explains(b"1", b"1,50", [])
     assert waits.explains(b"1", b"1,50", [b"1,5"])
     assert waits.explains(b"2", b"2,60", [])
