@@ -17,7 +17,7 @@ from typing import Any
 
 from cdc_core.errors import ConfigError, TableStopped
 from cdc_core.schema.names import split_name
-from spark_jobs.lake.folders import folder_of
+from spark_jobs.lake.folders import LONGEST, folder_of
 
 SHARDS = "_sluice_shards"  # the folder of the shards in the union's; no table has such a folder
 _PLACE = "into"
@@ -53,7 +53,13 @@ class Union:
                 hint = f"Have the group match at least one character. {_CORRECT}"
                 raise TableStopped(message, place=table, hint=hint)
         own = {self.destination: destination} if self.destination else {}
-        return own | dict(zip(self.columns, found.groups(), strict=True))
+        values = own | dict(zip(self.columns, found.groups(), strict=True))
+        for name, value in values.items():
+            if len(_folder(name, value)) > LONGEST:
+                message = f"it goes into {self.table}, whose column {name} has a folder of more than {LONGEST} bytes"
+                hint = f"Give the column a shorter name, or have the group match less. {_CORRECT}"
+                raise TableStopped(message, place=table, hint=hint)
+        return values
 
     def check(self) -> None:
         """Raises ConfigError for a union that no lake can have."""
@@ -95,7 +101,11 @@ class Shard:
     def folder(self) -> str:
         """Returns the innermost folders of its table, which say whose its rows are: readers that look into paths, such
         as Polars, take the columns from there."""
-        return "/".join(f"{name}={folder_of(value)}" for name, value in self.values.items())
+        return "/".join(_folder(name, value) for name, value in self.values.items())
+
+
+def _folder(name: str, value: str) -> str:
+    return f"{name}={folder_of(value)}"
 
 
 @dataclass(frozen=True, slots=True)

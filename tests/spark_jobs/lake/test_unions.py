@@ -106,3 +106,12 @@ def test_unions_are_a_text_of_a_configuration() -> None:
     assert unions_from(unions_json(UNIONS)) == UNIONS
     assert unions_from(unions_json(NO_UNIONS)) == NO_UNIONS
     assert unions_from("{}") == NO_UNIONS
+
+
+def test_a_folder_that_no_file_system_has_stops_its_table() -> None:
+    """With the remedy, before anything is written: a long name of a column beside a long value."""
+    union = Union("a.b", r"(.*)\.t", ("c" * 60,))
+    with pytest.raises(TableStopped, match="more than 255 bytes") as caught:
+        Unions("eu", (union,)).of(f"{'é' * 64}.t")
+    assert "shorter name" in caught.value.hint
+    assert Unions("eu", (union,)).of(f"{'e' * 64}.t") is not None
