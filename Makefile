@@ -73,7 +73,8 @@ format: $(READY) ## format the code
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/ruff format --quiet .
 
-docs: $(READY) ## build the documentation's site into build/site, strictly
+docs: $(READY) ## write the reference and build the documentation's site into build/site, strictly
+	@$(BIN)/python -m scripts.reference
 	@$(BIN)/python -m scripts.site
 
 bench: $(READY) ## measure; one JSON object a line
