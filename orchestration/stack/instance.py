@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from orchestration.stack.artifacts import locked
 from orchestration.stack.home import PROJECT
 
 LOCATION = "sluice"
@@ -55,9 +56,21 @@ def _storages(home: Path) -> dict[str, Any]:
 
 def main(home: Path, port: int) -> None:
     home.mkdir(parents=True, exist_ok=True)
-    if not (home / "dagster.yaml").exists():
-        write_instance(home)
+    with locked(home / "instance"):
+        if not (home / "dagster.yaml").exists():
+            write_instance(home)
+            _make_storages(home)
     write_workspace(home, port)
+
+
+def _make_storages(home: Path) -> None:
+    """Creates the tables of a new instance: processes that start side by side would each try to."""
+    from dagster import DagsterInstance
+
+    with DagsterInstance.from_config(str(home)) as instance:
+        assert instance.run_storage
+        assert instance.event_log_storage
+        assert instance.schedule_storage
 
 
 if __name__ == "__main__":
