@@ -56,7 +56,9 @@ def has(prefix: Path, module: str) -> bool:
 def running(command: list[str], ready: Callable[[], bool], environment: dict[str, str], folder: Path) -> Iterator[None]:
     """A process that is ready within a minute or two, and that ends by SIGTERM."""
     with (folder / "log").open("w+") as log:
-        process = subprocess.Popen(command, env=bare() | environment, cwd=folder, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            command, env=bare() | environment, cwd=folder, stdout=log, stderr=log, start_new_session=True
+        )
         try:
             deadline = time.monotonic() + 150
             while not ready():
@@ -65,7 +67,7 @@ def running(command: list[str], ready: Callable[[], bool], environment: dict[str
                 time.sleep(0.5)
             yield
         finally:
-            process.send_signal(signal.SIGTERM)
+            os.killpg(process.pid, signal.SIGTERM)  # Spark's Python outlives its JVM, as a unit's or container's cannot
             process.wait(60)
 
 
