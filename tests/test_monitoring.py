@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import jsonschema
 import pytest
 import yaml
@@ -19,8 +22,13 @@ from cdc_core.doors.http.metrics import render
 from cdc_core.doors.traffic import Traffic
 from cdc_core.errors import ConfigError
 from cdc_core.position import EntryPosition
+from orchestration.stack.mysql.server import MySqlServer
+from orchestration.stack.ports import free_port
+from orchestration.stack.service import Service
 from tests.support.door_double import Destination, Server
-from tests.support.prometheus import promtool
+from tests.support.prometheus import Prometheus, promtool
+from tests.support.queue_service import configure
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[1]
 RULES = ROOT / "deploy" / "prometheus"
@@ -118,3 +126,47 @@ def test_promtool_accepts_the_files(words: str) -> None:
     *command, file = words.split()
     done = promtool(*command, RULES / file)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture
+def service(tmp_path: Path, mysql8: MySqlServer) -> Iterator[Service]:
+    """A service that captures a database of its own."""
+    with mysql8.database() as database:
+        port = free_port()
+        conf = configure(tmp_path, mysql8, database, "")
+        text = f"canal.metrics.pull.port = {port}\nsluice.flight.port = {free_port()}\ncanal.port = {free_port()}\n"
+        (conf / "canal.properties").write_text(text)
+        with Service(conf, tmp_path, http_port=port) as service:
+            yield service
+
+
+@pytest.mark.full
+@pytest.mark.integration
+@pytest.mark.usefixtures("tool")
+def test_prometheus_scrapes_a_service_and_alerts(tmp_path: Path, service: Service) -> None:
+    """With the example's configuration: all rules are healthy, and a table that is stopped fires its alert alone."""
+    for file in RULES.glob("*.yaml"):
+        shutil.copy(file, tmp_path)
+    config = tmp_path / "prometheus.yaml"
+    text = config.read_text().replace("127.0.0.1:11112", service.url.removeprefix("http://"))
+    config.write_text(re.sub(r"(_interval: )15s", r"\g<1>1s", text))
+    stop = {"reason": "a column changed", "hint": "Copy it.", "position": PLACE.to_dict()}
+    clients = f"{service.url}/v1/destinations/shop/clients/1001"
+    httpx.put(f"{clients}/stopped/shop.orders", json=stop).raise_for_status()
+
+    with Prometheus(config, tmp_path) as prometheus:
+
+        def ask(path: str, **query: str) -> Any:
+            return httpx.get(f"{prometheus.url}/api/v1/{path}", params=query).raise_for_status().json()["data"]
+
+        def firing() -> list[Any]:
+            return [alert for alert in ask("alerts")["alerts"] if alert["state"] == "firing"]
+
+        (alert,) = until(firing, 60)
+        rules = ask("rules")["groups"][0]["rules"]
+        named = ask("query", query="sluice_stopped_table")["result"]
+
+    assert (alert["labels"]["alertname"], alert["labels"]["destination"]) == ("SluiceTablesStopped", "shop")
+    assert alert["annotations"]["summary"] == "1 tables of shop are stopped"
+    assert [(rule["name"], rule["health"]) for rule in rules] == [(one["alert"], "ok") for one in ALERTS]
+    assert [one["metric"]["table"] for one in named] == ["shop.orders"]

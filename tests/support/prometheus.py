@@ -1,4 +1,4 @@
-"""Promtool as Debian packages it, with Prometheus: downloaded once, unpacked, run from there."""
+"""Prometheus and its promtool as Debian packages them: downloaded once, unpacked, run from there."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 
 from cdc_core.errors import ConfigError
 from orchestration.stack.artifacts import prepare
+from orchestration.stack.ports import answers, free_port
+from orchestration.stack.process import Process
 
 _SERVER, _TOOL = "usr/bin/prometheus", "usr/bin/promtool"
 
@@ -29,6 +31,18 @@ def installed() -> Path:
 def promtool(*words: str | Path) -> subprocess.CompletedProcess[str]:
     command = [installed() / _TOOL, *words]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+class Prometheus(Process):
+    """Runs with this configuration; `url` is its page."""
+
+    def __init__(self, config: Path, directory: Path) -> None:
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        command = [installed() / _SERVER, f"--config.file={config}", f"--storage.tsdb.path={directory / 'data'}"]
+        command += [f"--web.listen-address=127.0.0.1:{port}"]
+        log = directory / "prometheus.log"
+        super().__init__("Prometheus", list(map(str, command)), log=log, ready=lambda: answers(f"{self.url}/-/ready"))
 
 
 def _download(scratch: Path) -> Path:
