@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -12,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.support.checkout import checked_out
+
 MOST_BYTES = 2_000_000
 _SDIST = "import setuptools.build_meta as backend; backend.build_sdist({!r})"
 
@@ -20,13 +20,7 @@ _SDIST = "import setuptools.build_meta as backend; backend.build_sdist({!r})"
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What git knows of this tree, without what was built or cached in it."""
-    names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
-    folder = tmp_path_factory.mktemp("clean") / "checkout"
-    for name in filter(None, names):
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, folder / name)
-    return folder
+    return checked_out(tmp_path_factory.mktemp("clean") / "checkout")
 
 
 def built_wheel(source: Path, folder: Path, **environment: str) -> Path:

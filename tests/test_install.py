@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,18 +15,14 @@ import pytest
 
 from orchestration.stack.ports import answers, free_port, listening
 from spark_jobs.session import connect
+from tests.support.checkout import checked_out
 
-ROOT = Path(__file__).parents[1]
 pytestmark = [pytest.mark.full, pytest.mark.integration]
 
 
 def install(part: str, folder: Path) -> Path:
     """The prefix into which the script has installed a part of a clean checkout."""
-    names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
-    for name in filter(None, names):
-        if not name.startswith("tests/") and (ROOT / name).is_file():
-            (folder / "src" / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, folder / "src" / name)
+    checked_out(folder / "src")
     environment = bare() | {"SLUICE_PREFIX": str(folder / "opt"), "PYTHON": sys.executable}
     done = subprocess.run(
         [folder / "src" / "deploy" / "install.sh", part], env=environment, capture_output=True, text=True, cwd=folder
