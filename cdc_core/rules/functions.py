@@ -21,7 +21,7 @@ from cdc_core.rules.language import MOST_DIGITS, PARTS_OF_TIME
 Values: TypeAlias = Any  # an array, or a scalar for all rows: pyarrow has no types
 
 DATETIME = pa.timestamp("us")
-_LAST = pa.scalar(datetime(9999, 12, 31, 23, 59, 59, 999999), DATETIME)
+_LAST = datetime(9999, 12, 31, 23, 59, 59, 999999)
 _FRACTION = 30  # digits that a text may have after the point
 _PLAIN_SCALE = 6  # Arrow prints no decimal of so few places with an exponent
 _DAY, _MOMENT = r"^\d{4}-\d{2}-\d{2}$", r"^\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
@@ -244,7 +244,8 @@ def _to_digits(times: Values, digits: int = 0) -> Values:
     unit = 10 ** (6 - digits)
     later = pc.add(times, pa.scalar(unit // 2, pa.duration("us")))
     found = pc.floor_temporal(later, unit="microsecond", multiple=unit)
-    if pc.any(pc.greater(found, _LAST)).as_py() if isinstance(found, pa.Array) else pc.greater(found, _LAST).as_py():
+    beyond = pc.greater(found, pa.scalar(_LAST, DATETIME))
+    if (pc.any(beyond) if isinstance(found, pa.Array) else beyond).as_py():
         raise NoValue("a time rounds to one beyond the year 9999")
     return found
 
