@@ -29,12 +29,13 @@ from orchestration.assets import checks
 from orchestration.assets.explained import Budget, Explanation
 from orchestration.assets.landed import landed_metadata
 from orchestration.assets.metadata import batch_metadata, ddl_metadata, union_metadata
-from orchestration.assets.reports import EXPLAIN, MOMENT, BatchLines, Reports, moment, reported
-from orchestration.assets.turns import Turns, queued
+from orchestration.assets.reports import EXPLAIN, MOMENT, Reports, moment, reported
+from orchestration.assets.run import DrainRun, Lines
+from orchestration.assets.turns import Turns
 from orchestration.assets.verdicts import Verdicts
 from orchestration.assets.waiting_rows import WaitingReports
 from orchestration.first_rows import FirstRows
-from orchestration.names import ACKED_TAG, LEFT_TAG, PLACE, UNTIL_TAG, Names, place_text
+from orchestration.names import PLACE, Names, place_text
 from orchestration.settings import Limits
 from orchestration.warmth import wait_until_warm
 from spark_jobs.apply.checks import Verdict
@@ -49,13 +50,13 @@ _DRAINED = "drained"
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """What one run works with. `tables` have declared checks; other tables of a claim are applied all the same.
+    """What one run, `of`, works with. `tables` have declared checks; other tables of a claim are applied all the same.
     `first`: tables that the lake does not have begin with a snapshot; without it, with the rows that come.
     `logs`: declared tables whose changes land in their logs. `expected`: what is expected of tables. `selected`: checks
     that the run must yield. `rules`: what the lake sees of the tables. `budget`: how many materializations show
     rows."""
 
-    context: dg.OpExecutionContext
+    of: DrainRun
     names: Names
     tables: Sequence[str]
     limits: Limits
@@ -73,18 +74,18 @@ class Drain:
 
     @property
     def run_id(self) -> str:
-        return self.context.run.run_id
+        return self.of.run_id
 
     def run(self) -> Iterator[dg.AssetCheckResult]:
         """Drains. Yields every selected check once, at the end."""
         seconds = self.limits.report_seconds
-        reports = Reports(self.context.log_event, seconds, self.clock)
-        lines = BatchLines(self.context.log.info, seconds, self.clock)
+        reports = Reports(self.of.log_event, seconds, self.clock)
+        lines = self.of.lines(seconds, self.clock)
         waiting = WaitingReports(
-            self.lake.waiting_rows, self.connector.report_quarantined, self.lake.may_wait, self.context.log.warning
+            self.lake.waiting_rows, self.connector.report_quarantined, self.lake.may_wait, self.of.log.warning
         )
         tally = self._begin(waiting)
-        verdicts = Verdicts(self.context.instance, self.context.log_event, tally.lasting(), self.clock)
+        verdicts = Verdicts(self.of.instance, self.of.log_event, tally.lasting(), self.clock)
         tally.is_red, tally.waiting = verdicts.is_red, lambda: waiting.rows
         try:
             self._drain(tally, reports, verdicts, lines, waiting)
@@ -98,13 +99,13 @@ class Drain:
         yield from verdicts.end(tally.results(concerned, self.selected), self.selected)
 
     def _drain(
-        self, tally: checks.Tally, reports: Reports, verdicts: Verdicts, lines: BatchLines, waiting: WaitingReports
+        self, tally: checks.Tally, reports: Reports, verdicts: Verdicts, lines: Lines, waiting: WaitingReports
     ) -> None:
         deadline = self.clock() + self.limits.max_seconds
-        until = int(self.context.run.tags.get(UNTIL_TAG) or 1000 * self.now())
+        until = self.of.until or int(1000 * self.now())
         before = None
         limits = self.limits.model_copy(update={"parallelism": self._make_ready()})
-        turns = Turns(limits, self.connector, self.clock, partial(self._pause, reports, verdicts), self._others_wait)
+        turns = Turns(limits, self.connector, self.clock, partial(self._pause, reports, verdicts), self.of.others_wait)
         while tally.batches < limits.max_batches and (left := turns.left(deadline)) > 0:
             mended: set[str] = set()
             behind = verdicts.behind or reports.behind
@@ -127,7 +128,7 @@ class Drain:
                 self._keep_stopped(tally, stopped)
                 if stopped - tally.stopped.keys():
                     self._know_stops(tally, self.connector.client_status().stopped)
-                with reported(self.context.log.info, claim, self.lake.progress) as logged:
+                with reported(self.of.log.info, claim, self.lake.progress) as logged:
                     applied = self.lake.apply(claim, self.run_id, limits.parallelism, sorted(stopped))
                 batch, found = gate(claim, applied)
                 doubts = tally.doubts_to_note(batch)
@@ -143,13 +144,13 @@ class Drain:
             self._keep_stopped(tally, tally.stopped.keys() - mended)
             self._report_waiting(claim, batch, waiting)
             self._report(claim, batch, reports)
-            lines.add(claim, batch, at_once=logged.is_set())
+            lines.add(claim, batch, turns.seconds, at_once=logged.is_set())
             lines.write_due()
             self._write(tally, reports, verdicts, moment(turns.seconds), checks.tables_of(batch))
         end = self._end(tally, deadline, turns)
-        self.context.log.info(f"{tally.batches} batches, then {end}")
+        self.of.log.info(f"{tally.batches} batches, then {end}")
         if end != _DRAINED and (before is None or (before.end.timestamp or 0) < until):
-            self.context.instance.add_run_tags(self.run_id, {LEFT_TAG: str(until)})
+            self.of.leaves(until)
 
     def _begin(self, waiting: WaitingReports) -> checks.Tally:
         """Gives back what an earlier try of this run still holds, such as a claim whose answer was lost. Raises
@@ -157,7 +158,7 @@ class Drain:
         client = self.connector.subscribe()
         self.connector.rollback(owner=self.run_id, reason=f"run {self.run_id} begins again")
         if lost := self.lake.check_cursor(client):
-            self.context.log.warning(lost)
+            self.of.log.warning(lost)
         if self.lake.has_quarantines or client.quarantined:
             waiting.begin(client.epoch, client.quarantined)
         stopped = {stop.table: stop for stop in client.stopped}
@@ -175,7 +176,7 @@ class Drain:
             with suppress(LakeError):
                 cores = self.lake.connect()
             if (waited := wait_until_warm(self.clock, self.sleep)) > 0:
-                self.context.log.info(f"waited {waited:.1f} s until Spark was warm")
+                self.of.log.info(f"waited {waited:.1f} s until Spark was warm")
         return self.limits.parallelism or cores
 
     def _check(self, claim: Claim, before: Claim | None, tally: checks.Tally) -> list[str]:
@@ -196,7 +197,7 @@ class Drain:
         their names."""
         begun = self.first.begin_of(claim) if self.first else []
         for table in begun:
-            self.context.log.info(f"{table} is not in the lake: its snapshot begins, and brings these changes too")
+            self.of.log.info(f"{table} is not in the lake: its snapshot begins, and brings these changes too")
         return begun
 
     def _show(self, claim: Claim, found: Sequence[Verdict], verdicts: Verdicts) -> None:
@@ -204,7 +205,7 @@ class Drain:
         for one in found:
             if not one.passed:
                 verdicts.write(checks.evaluation(self.names, one, claim))
-                self.context.log.warning(f"{one.check} of {one.table} at batch {claim.batch_id}: {one.text}")
+                self.of.log.warning(f"{one.check} of {one.table} at batch {claim.batch_id}: {one.text}")
 
     def _stop(self, claim: Claim, refusal: Refusal) -> StoppedTable:
         """Has the service note, before the ack, that the table takes no more changes from here on."""
@@ -214,7 +215,7 @@ class Drain:
         self.connector.stop_table(
             table, reason=reason, hint=error.hint, position=claim.start, copy_needed=refusal.copy_needed, kind=kind
         )
-        self.context.log.error(f"{table} {kind}: {error}")
+        self.of.log.error(f"{table} {kind}: {error}")
         return StoppedTable(table, reason, error.hint, claim.start, kind=kind)
 
     def _report_waiting(self, claim: Claim, batch: BatchResult, waiting: WaitingReports) -> None:
@@ -224,12 +225,12 @@ class Drain:
 
     def _report(self, claim: Claim, batch: BatchResult, reports: Reports) -> None:
         """Adds a report of each table with changes, and writes the run's tags: the batch is checked and acked."""
-        context = self.context
+        log = self.of.log
         for table, reason in batch.instead.items():
-            context.log.warning(f"{table} is merged in this run and not landed: {reason}")
+            log.warning(f"{table} is merged in this run and not landed: {reason}")
         if batch.followed:  # in one event: a claim may have hundreds of them
             lines = (f"{one.table}: {one.outcome}, by {one.position}: {one.text}" for one in batch.followed)
-            context.log.info("\n".join(lines))
+            log.info("\n".join(lines))
         placed = {PLACE: place_text(claim.epoch, claim.end.version())}
         statements = ddl_metadata(batch.followed)
         applied = {result.table: batch_metadata(claim, result, self.run_id) for result in batch.applied}
@@ -247,12 +248,11 @@ class Drain:
             if union.changed:
                 reports.add(self.names.delta(union.union), union_metadata(union, self.run_id) | placed)
         for done in batch.cascaded:
-            context.log.info(
+            log.info(
                 f"{done.table}: {done.deleted} rows deleted and {done.updated} changed, "
                 f"as its foreign key to {done.parent} did at the source"
             )
-        tags = {"cdc/batch_id": str(claim.batch_id), ACKED_TAG: str(claim.end)}
-        context.instance.add_run_tags(self.run_id, tags)
+        self.of.acked(claim)
 
     def _explanation(self, claim: Claim, table: str, rows: int) -> dict[str, Explanation]:
         tables = ClientTables(self.lake.lake, claim.destination, claim.client_id)
@@ -287,9 +287,6 @@ class Drain:
         known = {stop.table: stop for stop in stops}
         self._keep_stopped(tally, known.keys())
         tally.stopped |= known
-
-    def _others_wait(self) -> bool:
-        return queued(self.context.instance, self.names.asset)
 
     def _end(self, tally: checks.Tally, deadline: float, turns: Turns) -> str:
         if turns.gives_way:

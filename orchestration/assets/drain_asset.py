@@ -15,6 +15,7 @@ from orchestration.assets import checks
 from orchestration.assets.drain import Drain
 from orchestration.assets.landed import LandedTables, log_spec
 from orchestration.assets.lineage import delta_spec
+from orchestration.assets.run import DagsterRun, DrainRun
 from orchestration.first_rows import FirstRows
 from orchestration.jobs.routine import Routine
 from orchestration.resources import CanalResource, LakeResource
@@ -42,6 +43,34 @@ def drain_job(settings: Settings, tables: LandedTables) -> dg.JobDefinition:
     )
 
 
+def drained(
+    run: DrainRun,
+    settings: Settings,
+    tables: LandedTables,
+    limits: Limits,
+    canal: CanalResource,
+    lake: LakeResource,
+    selected: Collection[dg.AssetCheckKey],
+) -> Iterator[dg.AssetCheckResult]:
+    """Drains a destination. Yields every selected check once, at the end."""
+    with canal.draining() as connector, lake.open(connector, canal.token) as spark_lake:
+        begins = settings.snapshot != "never" and lake.conf is not None
+        drain = Drain(
+            run,
+            settings.names,
+            tables.merged,
+            limits,
+            connector,
+            spark_lake,
+            first=FirstRows(connector, lake.has) if begins else None,
+            logs=tables.logs,
+            expected=tables.expected,
+            selected=selected,
+            rules=settings.rules.rules,
+        )
+        yield from drain.run()
+
+
 def _routine(settings: Settings, tables: LandedTables) -> Routine:
     names = settings.names
 
@@ -49,22 +78,7 @@ def _routine(settings: Settings, tables: LandedTables) -> Routine:
         canal: CanalResource = getattr(context.resources, names.canal)
         lake: LakeResource = getattr(context.resources, names.lake)
         limits = Limits(**context.op_config)
-        with canal.draining() as connector, lake.open(connector, canal.token) as spark_lake:
-            begins = settings.snapshot != "never" and lake.conf is not None
-            drain = Drain(
-                context,
-                names,
-                tables.merged,
-                limits,
-                connector,
-                spark_lake,
-                first=FirstRows(connector, lake.has) if begins else None,
-                logs=tables.logs,
-                expected=tables.expected,
-                selected=selected,
-                rules=settings.rules.rules,
-            )
-            yield from drain.run()
+        yield from drained(DagsterRun(context, names.asset), settings, tables, limits, canal, lake, selected)
 
     resources = frozenset({names.canal, names.lake})
     return Routine(names.asset, names.job, resources, Limits, dict(settings.limits), names.run_tags, work)

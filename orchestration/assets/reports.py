@@ -107,7 +107,7 @@ class BatchLines:
     _slowest: float = 0.0
     _written: float = -math.inf
 
-    def add(self, claim: Claim, batch: BatchResult, *, at_once: bool) -> None:
+    def add(self, claim: Claim, batch: BatchResult, _seconds: float, *, at_once: bool) -> None:
         """A batch is acked."""
         self._start = self._start or claim.start
         self._end = claim.end

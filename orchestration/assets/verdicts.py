@@ -42,13 +42,14 @@ class Verdict:
 
 @dataclass(slots=True)
 class Verdicts:
-    """The verdicts of one run. `lasting`: checks that may change without rows; the red ones are looked up once.
-    `log_event`: of the run's context, which takes an evaluation too, though its types do not say so.
+    """The verdicts of one run. `instance`: where those of earlier runs are; None if nobody keeps them.
+    `lasting`: checks that may change without rows; the red ones are looked up once. `log_event`: of the run. It takes
+    an evaluation too, though the types of Dagster's do not say so.
 
     A check that fails, and one that passes again, has its event at once. Only the first verdict of a check, if it
     passes, can wait: `report` may have no time for it."""
 
-    instance: dg.DagsterInstance
+    instance: dg.DagsterInstance | None
     log_event: Callable[[Any], None]
     lasting: Sequence[dg.AssetCheckKey] = ()
     clock: Callable[[], float] = time.monotonic
@@ -134,7 +135,8 @@ class Verdicts:
         wanted = [key for key in keys if key not in self._known]
         for at in range(0, len(wanted), _KEYS_A_QUERY):
             some = wanted[at : at + _KEYS_A_QUERY]
-            found = self.instance.event_log_storage.get_latest_asset_check_execution_by_key(some)
+            storage = self.instance.event_log_storage if self.instance is not None else None
+            found = storage.get_latest_asset_check_execution_by_key(some) if storage is not None else {}
             self._known |= {key: _in(found.get(key)) for key in some}
 
 

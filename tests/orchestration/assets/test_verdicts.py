@@ -19,6 +19,7 @@ from cdc_core.schema.ddl import EffectKind
 from cdc_core.schema.table import TableSchema
 from orchestration.assets.checks import TAKES_CHANGES, Tally
 from orchestration.assets.drain import Drain
+from orchestration.assets.run import DagsterRun
 from orchestration.assets.verdicts import Verdicts, evaluation_of, key_of
 from orchestration.names import Names
 from orchestration.settings import Limits
@@ -49,7 +50,7 @@ class Context:
         run = SimpleNamespace(run_id="r", tags={})
         context = SimpleNamespace(run=run, instance=instance(), log=says, log_event=self.log_event)
         return Drain(
-            cast("dg.OpExecutionContext", context),
+            DagsterRun(cast("dg.OpExecutionContext", context), "cdc_shop"),
             Names("shop"),
             [one.name for one in tables],
             Limits(**given | limits),
