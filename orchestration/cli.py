@@ -16,6 +16,7 @@ import typer
 from cdc_core.errors import SluiceError
 from cdc_core.packages import EXTRAS, missing, version
 from orchestration.cli_canal import consume, mirror
+from orchestration.cli_drain import drain
 from orchestration.cli_setup import check, init
 from orchestration.cli_verbs import add_verbs
 from orchestration.options import (
@@ -278,6 +279,7 @@ def sql(
 
 app.command()(check)
 app.command()(init)
+app.command()(drain)
 app.command()(consume)
 app.command()(mirror)
 

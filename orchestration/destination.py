@@ -79,9 +79,7 @@ class CdcDestination(dg.Component, Settings):
         resources = {self.names.canal: canal, self.names.lake: lake}
         known, kept = _known_tables(self)
         self.unions.check_tables(schema.name for schema in known)
-        schemas = declared(self, known)
-        expected = {name: expected_of(self.expected, self.modes, name, schema) for name, schema in schemas.items()}
-        landed = LandedTables(self.modes, schemas, expected)
+        landed = landed_tables(self, known)
         makers, own = self._job_makers(landed), job_of_process()
         jobs = _jobs({own: makers[own]} if own in makers else makers, resources)
         if own in jobs:  # a run of this job needs no other, and none of the assets
@@ -144,6 +142,13 @@ class CdcDestination(dg.Component, Settings):
         return [alerts_sensor(self, keys, partial(_connect, self), round_of(self.service.place))]
 
 
+def landed_tables(settings: Settings, known: Sequence[TableSchema]) -> LandedTables:
+    """Returns the declared tables; of those that are not listed, the `known` ones."""
+    schemas, modes = declared(settings, known), settings.modes
+    expected = {name: expected_of(settings.expected, modes, name, schema) for name, schema in schemas.items()}
+    return LandedTables(modes, schemas, expected)
+
+
 def _warn(settings: Settings, landed: LandedTables) -> None:
     """Logs what tables cannot meet: it concerns them alone, and is known before their next rows."""
     for table, listed in landed.expected.items():
@@ -175,11 +180,21 @@ def _canal(settings: Settings) -> CanalResource:
     )
 
 
-def _connect(settings: Settings, **changes: float) -> AbstractContextManager[Connector]:
-    """The resource's connector, without Dagster, which would make an instance of its own to read the environment."""
+def canal_of(settings: Settings, **changes: Any) -> CanalResource:
+    """Returns the resource without Dagster, which would make an instance of its own to read the environment."""
     service = settings.service
     secrets = {"token": os.environ.get(service.token_env), "zk_auth": os.environ.get(service.zookeeper_auth_env)}
-    return _canal(settings).model_copy(update=secrets | changes).connect()
+    return _canal(settings).model_copy(update=secrets | changes)
+
+
+def lake_of(settings: Settings, **changes: Any) -> LakeResource:
+    """Returns the same of the lake."""
+    secrets = {"token": os.environ.get(settings.spark_token_env)}
+    return _lake(settings).model_copy(update=secrets | changes)
+
+
+def _connect(settings: Settings, **changes: float) -> AbstractContextManager[Connector]:
+    return canal_of(settings, **changes).connect()
 
 
 def _lake(settings: Settings) -> LakeResource:

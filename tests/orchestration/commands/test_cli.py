@@ -47,6 +47,7 @@ def sluice(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
         "copy",
         "maintain",
         "explain",
+        "drain",
     ],
 )
 def test_every_command_explains_itself(command: str) -> None:

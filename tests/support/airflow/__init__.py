@@ -1,0 +1,1 @@
+"""Airflow in an environment of its own, for the example DAG."""
