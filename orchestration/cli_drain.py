@@ -32,8 +32,7 @@ def drain(
 ) -> None:
     """Claim, apply and ack what waits for a destination, batch after batch, until nothing waits.
 
-    It is what a run of Dagster does, for other schedulers: docs/guides/airflow.md. What is claimed when it is
-    interrupted or fails is given back.
+    For other schedulers than Dagster: docs/guides/airflow.md. If it fails or is interrupted, its claim is given back.
 
     Exit code 1: it failed, or a table is stopped or fails a check that is more than a warning."""
     from orchestration.commands.drain import run

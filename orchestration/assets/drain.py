@@ -30,7 +30,7 @@ from orchestration.assets.explained import Budget, Explanation
 from orchestration.assets.landed import landed_metadata
 from orchestration.assets.metadata import batch_metadata, ddl_metadata, union_metadata
 from orchestration.assets.reports import EXPLAIN, MOMENT, Reports, moment, reported
-from orchestration.assets.run import DrainRun, Lines
+from orchestration.assets.run import BatchNews, DrainRun
 from orchestration.assets.turns import Turns
 from orchestration.assets.verdicts import Verdicts
 from orchestration.assets.waiting_rows import WaitingReports
@@ -99,7 +99,7 @@ class Drain:
         yield from verdicts.end(tally.results(concerned, self.selected), self.selected)
 
     def _drain(
-        self, tally: checks.Tally, reports: Reports, verdicts: Verdicts, lines: Lines, waiting: WaitingReports
+        self, tally: checks.Tally, reports: Reports, verdicts: Verdicts, lines: BatchNews, waiting: WaitingReports
     ) -> None:
         deadline = self.clock() + self.limits.max_seconds
         until = self.of.until or int(1000 * self.now())

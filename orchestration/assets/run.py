@@ -28,7 +28,7 @@ class Log(Protocol):
     def error(self, text: str, /) -> None: ...
 
 
-class Lines(Protocol):
+class BatchNews(Protocol):
     """The lines about acked batches."""
 
     def add(self, claim: Claim, batch: BatchResult, seconds: float, *, at_once: bool) -> None:
@@ -58,7 +58,7 @@ class DrainRun(Protocol):
     def log_event(self, event: Any, /) -> None:
         """Takes a materialization, or the evaluation of a check."""
 
-    def lines(self, seconds: float, clock: Callable[[], float]) -> Lines: ...
+    def lines(self, seconds: float, clock: Callable[[], float]) -> BatchNews: ...
 
     def acked(self, claim: Claim) -> None:
         """The claim is checked and acked."""

@@ -43,8 +43,7 @@ def sluice(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_command_drains_a_shop(shop: Shop, defs: Path) -> None:
-    """`--once` takes one batch; without it all that waits is in the lake. A table that stops ends with 1, and its stop
-    is printed."""
+    """`--once` takes one batch; without it all that waits is in the lake, as at the source."""
     shop.execute("INSERT INTO orders VALUES (1, 'a'), (2, 'b')")
     shop.read()
     done = sluice("--defs", str(defs), "--once")
