@@ -15,7 +15,7 @@ import numpy as np
 import structlog
 
 from cdc_core.binlog import query_event, table_map
-from cdc_core.binlog.block import Block, Kind
+from cdc_core.binlog.block import ENDS, Block, Kind
 from cdc_core.binlog.events import HEADER, REFUSALS, TREATMENT, Treatment, name_of
 from cdc_core.binlog.query_event import Query
 from cdc_core.binlog.statements import Meaning, meaning, target
@@ -86,12 +86,14 @@ class Annotator:
         return True
 
     def push(self, block: Block) -> Iterator[Block]:
-        """The block itself, its index filled in place. Raises as `annotate` does, after the events before that one."""
+        """The block itself, its index filled in place. Raises as `annotate` does, after the transactions before that
+        event's: what precedes it in its own is no progress, and comes again at each try."""
         try:
             self.annotate(block)
         except Exception:
-            if self._row:
-                yield part(block, 0, self._row)
+            ends = np.flatnonzero(np.isin(block.index["kind"][: self._row], ENDS))
+            if len(ends):
+                yield part(block, 0, int(ends[-1]) + 1)
             raise
         yield block
 

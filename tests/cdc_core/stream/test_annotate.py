@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from cdc_core.binlog.block import Block, BlockSlice, Kind
-from cdc_core.errors import DecodeError, SchemaError, TableStopped
+from cdc_core.errors import DecodeError, RowsWithoutTable, SchemaError, TableStopped
 from cdc_core.position import EntryPosition
 from cdc_core.rows.net import plan_net
 from cdc_core.schema.ddl import ChangeKind, Ddl, EffectKind
@@ -111,6 +111,26 @@ def test_events_before_a_bad_one_go_on() -> None:
     assert kinds(piece)[-1] == Kind.COMMIT
     with pytest.raises(DecodeError, match="statement-format change"):
         next(found)
+
+
+def test_nothing_of_the_transaction_of_a_bad_event_goes_on() -> None:
+    """Its beginning is no progress: each try would bring it again, and begin its errors and pauses anew."""
+    log = Log()
+    log.query("BEGIN")
+    change(log)
+    log.query("INSERT INTO t VALUES (1)")
+    with pytest.raises(DecodeError, match="statement-format change"):
+        next(iter(annotator().push(log.block())))
+
+
+def test_a_start_between_the_tables_of_a_statement_brings_nothing() -> None:
+    """The rows of a table that was named before the start are refused before anything is there of the transaction, so
+    that its start can be looked for."""
+    log = Log()
+    log.table_map(8, OTHER)
+    log.rows(30, 7, 2, IMAGE)
+    with pytest.raises(RowsWithoutTable):
+        next(iter(annotator().push(log.block())))
 
 
 def test_filtered_tables_are_marked_and_not_parsed() -> None:
