@@ -173,11 +173,11 @@ def _text(value: Any) -> str:
         case date():
             return json.dumps(value.isoformat())
         case _:
-            return json.dumps(value)
+            return json.dumps(value, ensure_ascii=False)  # delta-rs takes an escaped U+20000 and above for another
 
 
 def _object(texts: Mapping[str, str]) -> str:
-    return "{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in texts.items()) + "}"
+    return "{" + ", ".join(f"{json.dumps(name, ensure_ascii=False)}: {text}" for name, text in texts.items()) + "}"
 
 
 def exact_statistics(

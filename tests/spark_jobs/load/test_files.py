@@ -82,6 +82,18 @@ def test_readers_find_each_value(staging: Staging) -> None:
                 )
 
 
+@pytest.mark.parametrize("value", ["\U00020bb7\u7530", "\U0001f600", "\U00020bb7" * 40], ids=ascii)
+def test_rare_characters_are_found(staging: Staging, value: str) -> None:
+    """Those beyond U+FFFF, such as a Chinese name has, in bounds that are shortened too."""
+    schema = pa.schema([("name", pa.string())])
+    table, written = staging.table(schema), Files(staging.path, {}, schema)
+    written.add(pa.RecordBatch.from_arrays([pa.array([value])], schema=schema))
+    staging.commit(table, written.end(), Groups().then([Chunk(0)]))
+    for opened in (staging.lake.open(staging.path), _copied(staging)):
+        found = opened.to_pyarrow_dataset().to_table(filter=pc.field("name") == value)
+        assert found.num_rows == 1
+
+
 def test_later_columns_are_found_too(staging: Staging) -> None:
     """A table's key may be after those that have statistics by Delta's default."""
     schema = pa.schema([(f"c{number}", pa.int64()) for number in range(40)])
