@@ -20,7 +20,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.schema.names import split_name
 from spark_jobs.expectations.quarantine import SYSTEM, BatchEnd, counting
-from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.failures import first_line, store_failed
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.record import app_versions
 from spark_jobs.lake.state import DESTINATION, FENCE, QUARANTINE, TABLE, TableState
@@ -109,6 +109,9 @@ class QuarantineTable:
             message = f"the quarantine cannot be read: {first_line(error)}"
             raise LakeError(message, place=self.path, hint=_HINT) from error
         except Exception as error:  # delta-rs has no class for those of a file
+            if store_failed(error):
+                message = f"the quarantine cannot be read: {first_line(error)}"
+                raise LakeError(message, place=self.path, hint=_HINT) from error
             message = f"the quarantine is damaged: {first_line(error)}"
             raise TableStopped(message, place=self.path, hint=_DAMAGED) from error
         base = state.base
@@ -144,6 +147,9 @@ class QuarantineTable:
             message = f"the quarantine cannot be written: {first_line(error)}"
             raise LakeError(message, place=self.path, hint=_HINT) from error
         except DeltaError as error:
+            if store_failed(error):
+                message = f"the quarantine cannot be written: {first_line(error)}"
+                raise LakeError(message, place=self.path, hint=_HINT) from error
             message = f"the quarantine does not take its rows: {first_line(error)}"
             raise TableStopped(message, place=self.path, hint=_DAMAGED) from error
         with suppress(DeltaError, OSError):  # files that no version needs stay a little longer

@@ -8,14 +8,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
-from cdc_core.errors import LakeError
+from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.apply.batch import apply_batch
 from spark_jobs.apply.waiting_rows import WaitingRows, WaitingTable
+from spark_jobs.expectations import quarantine_table
 from spark_jobs.expectations.column_tests import Bounded
 from spark_jobs.expectations.expectation import Expectation, Expectations, Severity
+from spark_jobs.expectations.quarantine import BatchEnd
+from spark_jobs.expectations.quarantine_table import OpenedQuarantine, QuarantineTable
 from spark_jobs.lake.record import COPIED, CopyNote
-from spark_jobs.lake.state import app_id
+from spark_jobs.lake.state import FENCE, app_id
 from spark_jobs.lake.tables import Lake
 from tests.support.local_job import NO_SPARK, run_job_here
 from tests.support.spark_feed import Change, Table, feed
@@ -63,3 +67,53 @@ def test_a_quarantine_that_cannot_be_read_says_so(monkeypatch: pytest.MonkeyPatc
         file.unlink()
     with pytest.raises(LakeError, match="the quarantine is damaged"):
         WaitingRows(lake, "d", 1, 1).counts()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "External error: Parquet error: Object Store error: Generic S3 error: Error performing GET http://host/lake/a "
+        "in 3.2s, after 1 retries - Server returned non-2xx status code: 503",
+        "External error: Object Store error: The operation lacked the necessary privileges to complete for path a",
+        "Object Store error: Generic LocalFileSystem error: Unable to open file a: Too many open files (os error 24)",
+    ],
+    ids=["busy", "denied", "files"],
+)
+def test_a_store_that_fails_damages_no_quarantine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
+    """The run fails and comes again; a table that stopped would wait for a person."""
+    waiting = WaitingRows(filled(monkeypatch, tmp_path), "d", 1, 1)
+
+    def away(_: DeltaTable) -> pa.Table:
+        raise Exception(text)  # as arro3 raises it, of no other class
+
+    monkeypatch.setattr(quarantine_table, "_rows", away)
+    with pytest.raises(LakeError, match="the quarantine cannot be read") as caught:
+        waiting.counts()
+    assert not isinstance(caught.value, TableStopped)
+
+
+@pytest.mark.parametrize(
+    ("text", "stops"),
+    [
+        ("Failed to parse parquet: External: Generic S3 error: Error performing PUT http://host/lake/a: 503", False),
+        ("Failed to parse parquet: Generic LocalFileSystem error: Unable to copy data to file: No space left", False),
+        ("Generic error: Schema error: Cannot cast", True),
+    ],
+    ids=["busy", "full", "rows"],
+)
+def test_a_full_store_stops_no_table(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, *, stops: bool
+) -> None:
+    """Rows that a quarantine cannot have do."""
+    lake = filled(monkeypatch, tmp_path)
+    place = QuarantineTable(lake, "d", "shop.orders")
+    opened = OpenedQuarantine(lake.open(place.path), pa.table({}))
+    token = opened.table.metadata().configuration[FENCE]
+
+    def refused(*_: object, **__: object) -> None:
+        raise DeltaError(text)
+
+    monkeypatch.setattr(quarantine_table, "write_deltalake", refused)
+    with pytest.raises(LakeError) as caught:
+        place.commit(opened, opened.rows, token, BatchEnd(1, 1, 1), "app")
+    assert isinstance(caught.value, TableStopped) == stops
