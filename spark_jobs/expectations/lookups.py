@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, QueryBuilder
 
+from cdc_core.errors import LakeError
 from spark_jobs.changes.keys import alike, has_null, is_among, joined
 from spark_jobs.expectations.expectation import Expectation, References
 from spark_jobs.expectations.row_judge import RowJudge
-from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.failures import first_line, store_failed
 from spark_jobs.lake.own_columns import Own
 
 
@@ -35,7 +36,7 @@ Opened = Callable[[str], LookedUp]  # of `database.table`; raises ValueError, wi
 
 def look_up(judges: Mapping[str, RowJudge], opened: Opened, blocked: Callable[[str], bool]) -> None:
     """Evaluates the expectations of all tables of a batch, by name. `blocked`: whether a table stays as it was, by its
-    results so far.
+    results so far. Raises LakeError if the lake's store fails.
 
     It ends because each round puts more rows into quarantines or blocks more tables: one that is blocked stays so, also
     if what another one keeps therefore would let it pass.
@@ -78,6 +79,11 @@ def _evaluate(
     except ValueError as error:
         judge.give_up(one, str(error))
     except Exception as error:  # of delta-rs or Arrow, or of the lake: it concerns the tables that look it up alone
+        if store_failed(error):
+            message = f"the rows of {_looked_up(one, name)} cannot be read: {first_line(error)}"
+            raise LakeError(
+                message, place=name, hint="Bring the lake's store back; the batch stays claimable."
+            ) from error
         judge.give_up(one, f"the rows of {_looked_up(one, name)} cannot be read: {first_line(error)}")
     else:
         judge.fail(one, rows, failing)
