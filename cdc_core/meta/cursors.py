@@ -66,8 +66,8 @@ class Cursors(EpochNodes):
 
     def unsubscribe(self, client_id: int, *, keep_cursor: bool) -> None:
         """Its epoch and its stopped tables stay: a lake that it filled may come back to it."""
-        gone = [] if keep_cursor else ["cursor", "filter", "own_filter", "source", "acked", "entries", "set_back"]
-        values: dict[str, bytes | None] = dict.fromkeys(gone)
+        gone = ["cursor", "filter", "own_filter", "source", "acked", "entries", "set_back", "quarantined"]
+        values: dict[str, bytes | None] = {} if keep_cursor else dict.fromkeys(gone)
         self._nodes.write(self._changes(client_id, values | {"unsubscribed": b"{}"}))
 
     def subscribe(self, client_id: int, filter_text: str = "") -> None:

@@ -38,6 +38,15 @@ def test_they_outlive_the_service() -> None:
     assert rows_of(nodes).of(1001) == {}
 
 
+@pytest.mark.parametrize("keep", [False, True], ids=["forgotten", "kept"])
+def test_they_go_with_the_cursor(*, keep: bool) -> None:
+    """A client that subscribes anew under the number has other tables, which nobody may count."""
+    nodes = MemoryNodes()
+    rows_of(nodes).report(1001, {"shop.orders": 2}, whole=True)
+    Cursors(nodes, "shop").unsubscribe(1001, keep_cursor=keep)
+    assert bool(rows_of(nodes).of(1001)) == keep
+
+
 def test_a_report_of_the_same_writes_nothing() -> None:
     """A run reports after each batch of a table with a quarantine."""
     nodes = MemoryNodes()
