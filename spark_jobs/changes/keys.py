@@ -37,7 +37,11 @@ def alike(rows: pa.Table, others: pa.Table) -> tuple[pa.Table, pa.Table]:
     if rows.schema.equals(others.schema):
         return rows, others
     kinds = pa.schema([(one.name, _common(one.type, others.schema.field(one.name).type)) for one in rows.schema])
-    return rows.cast(kinds), others.cast(kinds)
+    try:
+        return rows.cast(kinds), others.cast(kinds)
+    except pa.ArrowInvalid:  # a value of one that the other's type has not: as text it equals none of these
+        texts = pa.schema([(one.name, pa.large_string()) for one in rows.schema])
+        return rows.cast(texts), others.cast(texts)
 
 
 def _common(kind: pa.DataType, other: pa.DataType) -> pa.DataType:
@@ -45,7 +49,7 @@ def _common(kind: pa.DataType, other: pa.DataType) -> pa.DataType:
         return kind
     exact = [one for one in (kind, other) if pa.types.is_decimal(one)]
     if len(exact) == 1 and any(map(pa.types.is_integer, (kind, other))):
-        return pa.decimal128(38, exact[0].scale)
+        return pa.decimal256(76, exact[0].scale)
     fields = [pa.schema([("one", one)]) for one in (kind, other)]
     try:
         return pa.unify_schemas(fields, promote_options="permissive").field(0).type
