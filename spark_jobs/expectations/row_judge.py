@@ -34,6 +34,7 @@ class RowJudge:
     _kept: list[pa.Table] = field(default_factory=list)
     _gone: list[pa.Table] = field(default_factory=list)
     _met: list[np.ndarray] = field(default_factory=list)
+    _ended: bool = False
 
     def __post_init__(self) -> None:
         self.results = {one.name: ExpectationResult(one.name, one.severity) for one in self.expectations}
@@ -96,8 +97,16 @@ class RowJudge:
             for name, text in ((CHECK, one.name), (REASON, one.reason)):
                 keys = keys.append_column(name, pa.array([text] * bad, pa.string()))
             self._failed.append(keys)
-            self.overflows = self._most_waiting > self.most and self._waiting_after > self.most
+            self._count()
         return bad
+
+    def end_of_rows(self) -> None:
+        """Says that all rows of the batch were added: from now on it is known which of those that waited still do."""
+        self._ended = True
+        self._count()
+
+    def _count(self) -> None:
+        self.overflows = self.overflows or (self._most_waiting > self.most and self._waiting_after > self.most)
 
     def forget(self, one: Expectation) -> None:
         """Forgets the rows that failed an expectation which is evaluated again. Those that wait stay."""
@@ -141,18 +150,18 @@ class RowJudge:
 
     @property
     def _most_waiting(self) -> int:
-        """Returns a bound for the rows that wait after what was evaluated so far, at little cost."""
-        there = [self.waiting] if self.waiting is not None else []
+        """Returns a bound for the rows that surely wait after what was evaluated so far, at little cost."""
+        there = [self.waiting] if self.waiting is not None and self._ended else []
         return sum(int(one.num_rows) for one in (*there, *self._failed))
 
     @property
     def _waiting_after(self) -> int:
-        """Returns how many rows wait after what was evaluated so far."""
+        """Returns how many rows surely wait after what was evaluated so far."""
         failed = self.failed
         if failed is None:
             return 0
         parts = [failed]
-        if self.waiting is not None:
+        if self.waiting is not None and self._ended:
             parts.append(without_keys(_without(self.waiting, failed, self.key), self.ended))
         return sum(int(one.num_rows) for one in parts)
 

@@ -143,6 +143,7 @@ class Evaluator:
             try:
                 for rows in net_rows(changes, judge.columns):
                     judge.add(rows)
+                judge.end_of_rows()
             except (Unreadable, DecodeError, SchemaError, TableStopped) as error:
                 unread = str(error)
                 for one in rowwise:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 
 from spark_jobs.changes.net import GONE
 from spark_jobs.expectations.column_tests import Bounded, NotNull
@@ -59,6 +60,20 @@ def test_more_rows_than_a_quarantine_takes_block() -> None:
     assert judge.blocks
     assert judge.results["small"].bad == 12
     assert [one.name for one in judge.blocking] == ["small"]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["fails first", "ends first"])
+def test_the_order_of_rows_blocks_nothing(order: tuple[int, int]) -> None:
+    """Rows that wait and that later rows of the batch end do not count."""
+    waiting = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
+    judge = RowJudge((SMALL,), ("id",), 3, waiting)
+    parts = rows((9, 50, "a", False)), rows(*((key, 5, "a", False) for key in (1, 2)))
+    for at in order:
+        judge.add(parts[at])
+    judge.end_of_rows()
+    assert not judge.blocks
+    judge.add(rows(*((key, 50, "a", False) for key in (10, 11))))
+    assert judge.blocks
 
 
 def test_what_cannot_be_evaluated_stops_unless_it_warns() -> None:
