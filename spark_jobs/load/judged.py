@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake.exceptions import DeltaError
 
-from cdc_core.errors import safe_name
+from cdc_core.errors import LakeError, safe_name
 from cdc_core.rows.columns.batch import arrow_fields
 from spark_jobs.changes.columns import VERSION
 from spark_jobs.changes.in_order import images_in_order
@@ -25,7 +25,7 @@ from spark_jobs.expectations.expectation import OF_COLUMN, Expectation, Expectat
 from spark_jobs.expectations.results import ExpectationResult
 from spark_jobs.expectations.row_judge import RowJudge
 from spark_jobs.lake.blocking import TableBlocked
-from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.failures import first_line, store_failed
 from spark_jobs.lake.tables import Lake
 from spark_jobs.load.change_log import ChangeLog
 from spark_jobs.load.replacement import Target
@@ -48,6 +48,9 @@ def judged(
         for rows in _rows(target.lake, staged, log, upto, judge.columns):
             judge.add(rows)
     except (_TooMany, OSError, DeltaError, pa.ArrowException) as error:
+        if store_failed(error):
+            message = f"the rows that were read cannot be looked at: {first_line(error)}"
+            raise LakeError(message, place=staged.path, hint="Load it again when the store answers.") from error
         for one in judge.expectations:
             judge.give_up(one, first_line(error))
     results = tuple(judge.results.values())

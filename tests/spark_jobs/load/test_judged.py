@@ -13,7 +13,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from cdc_core.client.changes import RowsDoor
-from cdc_core.errors import TableStopped
+from cdc_core.errors import LakeError, TableStopped
 from cdc_core.position import EntryPosition
 from spark_jobs.expectations.column_tests import Bounded, NotNull
 from spark_jobs.expectations.expectation import Expectation, Expectations, Severity, Unique
@@ -104,6 +104,19 @@ def test_a_load_is_blocked_until_a_person_accepts_it(loads: Loads, severity: Sev
     acceptances(target).end("shop.orders")
     with pytest.raises(TableStopped):
         judged(one(SMALL, severity), target, staged, None, 200)
+
+
+def test_a_store_that_fails_blocks_no_load(loads: Loads, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fails and may be tried again; there is nothing that a person could accept."""
+    staged, target = loads.staged(ORDERS, (1, 5, "a")), loads.target(ORDERS)
+
+    def away(*_: object) -> Iterator[pa.Table]:
+        raise OSError("Generic S3 error  Error performing GET http://host/lake/a: 503 Service Unavailable")
+
+    monkeypatch.setattr("spark_jobs.load.judged._rows", away)
+    with pytest.raises(LakeError, match="cannot be looked at") as caught:
+        judged(one(SMALL, Severity.BLOCK), target, staged, None, 100)
+    assert not isinstance(caught.value, TableStopped)
 
 
 def test_what_needs_other_rows_is_not_judged(loads: Loads) -> None:
