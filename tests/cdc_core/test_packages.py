@@ -30,7 +30,7 @@ OF_SERVICE = [
     "terminal",
     "service",
 ]
-OF_DAGSTER = ["demo", "up", "alert"]
+OF_DAGSTER = ["demo", "up", "alert", "drain"]
 WITHOUT_SPARK = ["pause", "rollback", "reset"]
 
 _IMPORT = """
