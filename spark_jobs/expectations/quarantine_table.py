@@ -105,11 +105,8 @@ class QuarantineTable:
             table = self.lake.open(self.path)
             belonging = self._belonging(table, (epoch, state.applied or 0), app)
             rows = _rows(belonging)
-        except OSError as error:
-            message = f"the quarantine cannot be read: {first_line(error)}"
-            raise LakeError(message, place=self.path, hint=_HINT) from error
         except Exception as error:  # delta-rs has no class for those of a file
-            if store_failed(error):
+            if isinstance(error, OSError) or store_failed(error):
                 message = f"the quarantine cannot be read: {first_line(error)}"
                 raise LakeError(message, place=self.path, hint=_HINT) from error
             message = f"the quarantine is damaged: {first_line(error)}"
@@ -143,11 +140,8 @@ class QuarantineTable:
             )  # fmt: skip
         except CommitFailedError as error:
             raise self._taken() from error
-        except OSError as error:
-            message = f"the quarantine cannot be written: {first_line(error)}"
-            raise LakeError(message, place=self.path, hint=_HINT) from error
-        except DeltaError as error:
-            if store_failed(error):
+        except (DeltaError, OSError) as error:
+            if isinstance(error, OSError) or store_failed(error):
                 message = f"the quarantine cannot be written: {first_line(error)}"
                 raise LakeError(message, place=self.path, hint=_HINT) from error
             message = f"the quarantine does not take its rows: {first_line(error)}"
