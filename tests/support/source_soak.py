@@ -178,8 +178,8 @@ class SourceSoak:
             self._refused()
             self._reset()
         else:
-            self._until_reading(refused=True)  # the connection that was open ends with an error
-        self._compare()
+            self._until_reading(refused=True)
+        self._compare(refused=True)  # the connection that was open ends with an error, perhaps not yet
 
     def _reset(self) -> None:
         """To the end, and reloads the table."""
@@ -264,10 +264,12 @@ class SourceSoak:
         else:
             self._mirror[number] = v
 
-    def _compare(self) -> None:
+    def _compare(self, *, refused: bool = False) -> None:
+        """`refused`: it may be until what is there was read."""
         deadline = time.monotonic() + _PATIENCE
         while self._mirror != (table := self._table()):
-            self._healthy(deadline)
+            if not refused or time.monotonic() > deadline:
+                self._healthy(deadline)
             self._drain(True)
         assert self._mirror == table
 
