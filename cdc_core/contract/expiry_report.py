@@ -20,12 +20,14 @@ class Left:
 @dataclass(frozen=True, slots=True)
 class ExpiryReport:
     """One look: the oldest file, how long the server keeps one (None: for ever), and what is left for each client, None
-    for a cursor in none of the files. The properties are those of the client that is nearest to the oldest file."""
+    for a cursor in none of the files. `twice`: the statement that doubles what is kept. The properties are those of the
+    client that is nearest to the oldest file."""
 
     oldest: str
     keep_seconds: float | None
     clients: Mapping[int, Left | None]
     warning: str | None
+    twice: str = ""
 
     @property
     def files_left(self) -> int | None:
@@ -46,7 +48,7 @@ class ExpiryReport:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> ExpiryReport:
         clients = {int(client): Left(**found) if found else None for client, found in fields["clients"].items()}
-        return cls(fields["oldest"], fields["keep_seconds"], clients, fields["warning"])
+        return cls(fields["oldest"], fields["keep_seconds"], clients, fields["warning"], fields.get("twice", ""))
 
     def to_dict(self) -> dict[str, Any]:
         clients = {str(client): asdict(found) if found else None for client, found in self.clients.items()}
@@ -55,4 +57,5 @@ class ExpiryReport:
             "keep_seconds": self.keep_seconds,
             "clients": clients,
             "warning": self.warning,
+            "twice": self.twice,
         }

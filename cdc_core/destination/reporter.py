@@ -144,7 +144,7 @@ class Reporter:
                 oldest_claim_seconds=max((max(0.0, now - since) for since in claimed), default=0.0),
                 acked_claims=times.acked,
                 claim_seconds=times.seconds,
-                rollbacks=sum(client.rollbacks for client in clients),
+                rollbacks=self.sessions.session.rollbacks,
                 store_bytes=store.bytes,
                 store_capacity_bytes=store.capacity_bytes,
                 lag_seconds=_lag_seconds(ring, now),

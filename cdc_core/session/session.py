@@ -47,6 +47,7 @@ class Session:
         self._ring = ring
         self._next_batch = first_batch
         self._generation = first_batch
+        self._left_rollbacks = 0  # of clients that are unsubscribed
         self._ranges = Ranges(destination, ring, table_of, gtid_after, captured)
 
     def __repr__(self) -> str:
@@ -70,7 +71,13 @@ class Session:
 
     def unsubscribe(self, client_id: int) -> None:
         self._ring.unsubscribe(client_id)
-        self.clients.pop(client_id, None)
+        if left := self.clients.pop(client_id, None):
+            self._left_rollbacks += left.rollbacks
+
+    @property
+    def rollbacks(self) -> int:
+        """Of all clients since the destination started; also of those that are unsubscribed by now."""
+        return self._left_rollbacks + sum(client.rollbacks for client in self.clients.values())
 
     def client(self, client_id: int) -> ClientState:
         if client_id not in self.clients:

@@ -2,12 +2,14 @@
 
 The server is asked at most once a minute, over a connection of its own. A file expires when its last event is older
 than `binlog_expire_logs_seconds` (MySQL 5.7: `expire_logs_days`); that event is as old as the first of the next file.
+Amazon RDS has its own retention, in hours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import pymysql
 import structlog
@@ -25,6 +27,15 @@ _NEAR = 0.1  # of the time that the server keeps a file
 PERIOD = 60.0  # seconds
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """For how many seconds the server keeps a file, 0 for ever or where that is not known; `twice`: the statement that
+    doubles it, if there is one."""
+
+    seconds: float
+    twice: str = ""
 
 
 def left(
@@ -62,13 +73,14 @@ class Expiry:
         self._looked = now
         try:
             with connect(self._settings) as conn:
-                logs, keep = binary_logs(conn), kept_seconds(conn)
-            lefts = {client: left(logs, at, keep, self._when, now) for client, at in sorted(cursors.items())}
+                logs, keep = binary_logs(conn), retention(conn)
+            lefts = {client: left(logs, at, keep.seconds, self._when, now) for client, at in sorted(cursors.items())}
         except (SluiceError, pymysql.err.MySQLError) as error:
             log.info("binlog files cannot be listed", source=self._settings.address, why=str(error))
             return
         before = self.report.warning if self.report else None
-        self.report = ExpiryReport(logs[0].name, keep or None, lefts, warning_of(lefts, keep, logs[0].name))
+        warning = warning_of(lefts, keep, logs[0].name)
+        self.report = ExpiryReport(logs[0].name, keep.seconds or None, lefts, warning, keep.twice)
         if self.report.warning not in (None, before):
             log.warning("binlog expiry", source=self._settings.address, warning=self.report.warning)
 
@@ -78,26 +90,38 @@ class Expiry:
         return self._begun[journal]
 
 
-def kept_seconds(conn: Connection) -> float:
-    """For how many seconds the server keeps a file; 0 for ever."""
-    names = "'binlog_expire_logs_seconds', 'expire_logs_days', 'binlog_expire_logs_auto_purge'"
+def retention(conn: Connection) -> Retention:
+    names = "'binlog_expire_logs_seconds', 'expire_logs_days', 'binlog_expire_logs_auto_purge', 'basedir'"
     with conn.cursor() as cursor:
         cursor.execute(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
         found = {str(name): str(value) for name, value in cursor.fetchall()}
+    if found.get("basedir", "").startswith("/rdsdbbin"):
+        return _of_rds(conn)
     if found.get("binlog_expire_logs_auto_purge", "ON").upper() == "OFF":
-        return 0
-    days = float(found.get("expire_logs_days", 0)) * 86400
-    return float(found.get("binlog_expire_logs_seconds", 0)) or days
+        return Retention(0)
+    seconds = float(found.get("binlog_expire_logs_seconds", 0)) or float(found.get("expire_logs_days", 0)) * 86400
+    return Retention(seconds, f"SET GLOBAL binlog_expire_logs_seconds = {int(seconds * 2)};")
 
 
-def warning_of(lefts: Mapping[int, Left | None], keep: float, oldest: str) -> str | None:
+def _of_rds(conn: Connection) -> Retention:
+    """Source: Amazon RDS User Guide, "mysql.rds_set_configuration". NULL: a file goes when RDS does not need it."""
+    hours = 0.0
+    with suppress(pymysql.err.MySQLError), conn.cursor() as cursor:  # the account may have no right to look
+        cursor.execute("SELECT value FROM mysql.rds_configuration WHERE name = 'binlog retention hours'")
+        hours = float(next(iter(cursor.fetchall()), (0,))[0] or 0)
+    return Retention(
+        hours * 3600, f"CALL mysql.rds_set_configuration('binlog retention hours', {int(hours * 2) or 72});"
+    )
+
+
+def warning_of(lefts: Mapping[int, Left | None], keep: Retention, oldest: str) -> str | None:
     for client, found in lefts.items():
         if found is None:
             return f"the cursor of client {client} lies in no journal that is left; the oldest is {oldest}"
-        if found.seconds is not None and found.seconds < keep * _NEAR:
+        if found.seconds is not None and found.seconds < keep.seconds * _NEAR:
             when = f"in {found.seconds / 3600:.1f} h" if found.seconds > 0 else "at the next rotation"
             return (
                 f"the journal of client {client}'s cursor may be purged {when}: drain it, or keep journals longer "
-                f"(SET GLOBAL binlog_expire_logs_seconds = {int(keep * 2)};)"
+                f"({keep.twice})"
             )
     return None

@@ -129,10 +129,7 @@ def _binlog(settings: Settings, status: Status) -> Iterator[Condition]:
     if left.seconds is not None and left.seconds < near:
         when = f"in {length(left.seconds)}" if left.seconds > 0 else "at the next rotation"
         text = f"the binlog at the cursor of client {settings.client_id} may be purged {when}"
-        remedy = (
-            "Find out why rows are not drained, and until then keep binlogs longer: "
-            f"SET GLOBAL binlog_expire_logs_seconds = {int(keep * 2)};"
-        )
+        remedy = f"Find out why rows are not drained, and until then keep binlogs longer: {report.twice}"
         yield Condition(Kind.BINLOG, name, text, remedy, page=page)
 
 

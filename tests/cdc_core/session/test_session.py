@@ -148,6 +148,8 @@ def test_rollback_gives_back_a_batch_and_the_later_ones() -> None:
     assert session.rollback(1, None, "me") == [7000, 7003]
     assert session.client(1).rollbacks == 2
     assert session.client(1).generation == generation + 2
+    session.unsubscribe(1)
+    assert session.rollbacks == 2  # a counter does not fall
 
 
 def test_a_lease_that_ends_gives_back_the_later_ones_too() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from typing import Any, Self, cast
 
+import pymysql
 import pytest
 
 from cdc_core.position import EntryPosition
-from cdc_core.source.expiry import Expiry, Left, kept_seconds, left
+from cdc_core.source.connection import Connection
+from cdc_core.source.expiry import Expiry, Left, Retention, left, retention
 from cdc_core.source.journals import BinaryLog, binary_logs
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.servers import settings_of
@@ -38,7 +41,7 @@ def test_a_warning_comes_in_time(mysql8: MySqlServer) -> None:
     try:
         with mysql8.root() as conn:
             logs = binary_logs(conn)
-            assert kept_seconds(conn) == 1000
+            assert retention(conn).seconds == 1000
         now = time.time()
         expiry = Expiry(settings_of(mysql8), lambda: now)
         cursors = {1001: EntryPosition(logs[-2].name, 4), 1002: EntryPosition(logs[-1].name, 4)}
@@ -72,7 +75,44 @@ def test_each_server_says_how_long_it_keeps_files(mysql57: MySqlServer, mariadb:
     """In days or seconds; for ever by default here."""
     for server in (mysql57, mariadb):
         with server.root() as conn, conn.cursor() as cursor:
-            assert kept_seconds(conn) == 0
+            assert retention(conn).seconds == 0
             cursor.execute("SET GLOBAL expire_logs_days = 2")
-            assert kept_seconds(conn) == 2 * 86400
+            assert retention(conn).seconds == 2 * 86400
             cursor.execute("SET GLOBAL expire_logs_days = 0")
+
+
+@pytest.mark.parametrize(
+    ("answer", "seconds", "hours"),
+    [([("72",)], 259_200, 144), ([(None,)], 0, 72), ([], 0, 72), (pymysql.err.OperationalError(1142, "denied"), 0, 72)],
+    ids=["set", "null", "no row", "denied"],
+)
+def test_rds_keeps_files_by_its_own_setting(answer: object, seconds: float, hours: int) -> None:
+    """The server's variable says nothing there. The double answers as RDS is documented; none can be had."""
+    answers = [[("basedir", "/rdsdbbin/mysql-8.0.40/"), ("binlog_expire_logs_seconds", "2592000")], answer]
+
+    kept = retention(cast(Connection, Answers(answers)))
+
+    assert kept == Retention(seconds, f"CALL mysql.rds_set_configuration('binlog retention hours', {hours});")
+
+
+class Answers:
+    """A connection and its cursor: each statement has the next answer."""
+
+    def __init__(self, answers: list[Any]) -> None:
+        self._answers = iter(answers)
+
+    def cursor(self) -> Self:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def execute(self, _statement: str) -> None:
+        self._answer = next(self._answers)
+        if isinstance(self._answer, Exception):
+            raise self._answer
+
+    def fetchall(self) -> Any:
+        return self._answer
