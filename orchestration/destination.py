@@ -87,12 +87,7 @@ class CdcDestination(dg.Component, Settings):
         _warn(self, landed)
         audit = [audit_checks(self, list(landed.schemas))] if self.audit else []
         parts = dg.Definitions(
-            assets=[
-                *external_assets(self, landed.schemas),
-                *union_assets(self, [*landed.merged, *landed.followed]),
-                delta_asset(self, landed),
-                *([merge_asset(self, landed)] if landed.followed else []),
-            ],
+            assets=self._assets(landed),
             asset_checks=[lag_check(self), *audit],
             resources=resources,
         )
@@ -103,6 +98,18 @@ class CdcDestination(dg.Component, Settings):
             sensors=[*self._sensors(jobs, landed, lake), *self._alerts(parts)],
         )
         return dg.Definitions.merge(parts, started).with_reconstruction_metadata(kept)
+
+    def _assets(self, landed: LandedTables) -> list[dg.AssetSpec | dg.AssetsDefinition]:
+        tables = [*landed.merged, *landed.followed]
+        unions = [union.table for union in self.unions.among(tables)]
+        self.names.check_apart(tables=[*tables, *unions], logs=landed.logs, histories=landed.histories)
+        made: list[dg.AssetSpec | dg.AssetsDefinition] = [
+            *external_assets(self, landed.schemas),
+            *union_assets(self, tables),
+            delta_asset(self, landed),
+            *([merge_asset(self, landed)] if landed.followed else []),
+        ]
+        return list(dg.map_asset_specs(self.names.translated, made)) if self.translation else made
 
     def _job_makers(self, landed: LandedTables) -> dict[str, Callable[[], dg.JobDefinition]]:
         """Returns the functions that make the jobs without selected assets, by the names of the jobs."""

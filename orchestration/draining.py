@@ -28,7 +28,7 @@ from orchestration.assets.drain_asset import drained
 from orchestration.assets.run import Log
 from orchestration.destination import canal_of, lake_of, landed_tables
 from orchestration.loading import load_settings
-from orchestration.names import subject_of
+from orchestration.names import Names
 from orchestration.resources import CanalResource, LakeResource
 from orchestration.settings import Limits, ServiceAddress, Settings
 from spark_jobs.apply.result import BatchResult
@@ -167,7 +167,7 @@ def drain_with(
         tables = landed_tables(settings, [rules.view(schema) for schema in connector.tables()])
     specs = check_specs(settings, tables.merged, tables.logs) + expected_specs(settings, tables.merged, tables.expected)
     found = list(drained(run, settings, tables, limits, canal, lake, [spec.key for spec in specs]))
-    red = tuple(_red(one) for one in found if not one.passed)
+    red = tuple(_red(settings.names, one) for one in found if not one.passed)
     return DrainedRun(run.run_id, len(run.done), sum(one.rows for one in run.done), red)
 
 
@@ -236,7 +236,7 @@ def _refuse_undeclared(settings: Settings, lake: LakeResource, rules: str) -> No
         raise ConfigError(what, place=settings.lake, hint=_HINT)
 
 
-def _red(result: dg.AssetCheckResult) -> RedCheck:
+def _red(names: Names, result: dg.AssetCheckResult) -> RedCheck:
     assert result.asset_key is not None
     warns = result.severity == dg.AssetCheckSeverity.WARN
-    return RedCheck(subject_of(result.asset_key), str(result.check_name), result.description or "", warns)
+    return RedCheck(names.subject(result.asset_key), str(result.check_name), result.description or "", warns)

@@ -11,8 +11,6 @@ import hashlib
 import json
 import os
 import re
-import sys
-import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -30,6 +28,7 @@ from orchestration.names import UNION
 from orchestration.resources import LakeResource
 from orchestration.settings import Settings
 from orchestration.stand_in import stand_in
+from orchestration.trees import files_of, tree_of
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.unions import Union, unions_from
 
@@ -56,7 +55,7 @@ def load_folder(folder: Path, more: More = lambda found: found) -> dg.Definition
     folder."""
     if not folder.is_dir():
         raise ConfigError("no such folder of destinations", place=str(folder), hint=f"Correct {FOLDER_VARIABLE}.")
-    return _load_all(_files(folder), more)
+    return _load_all(files_of(folder), more)
 
 
 def load_for_process(folder: Path, more: More) -> dg.Definitions:
@@ -165,7 +164,7 @@ def load_destination(file: Path) -> dg.Definitions:
     """One file's definitions. Raises ConfigError with file, line and key."""
     try:
         with in_a_file():
-            return _tree(file).build_defs(file.parent)
+            return tree_of(file).build_defs(file.parent)
     except Exception as error:
         raise _as_config_error(file, error) from error
 
@@ -173,11 +172,11 @@ def load_destination(file: Path) -> dg.Definitions:
 def load_settings(defs: Path, destination: str, client_id: int) -> Settings:
     """What a `defs.yaml`, or one of a folder's, declares for a client of a destination. No service is asked. Raises
     ConfigError."""
-    files = [defs] if defs.is_file() and defs.stem == "defs" else _files(defs)
+    files = [defs] if defs.is_file() and defs.stem == "defs" else files_of(defs)
     broken: ConfigError | None = None
     for file in files:
         try:
-            found = _tree(file).get_all_components(CdcDestination)
+            found = tree_of(file).get_all_components(CdcDestination)
         except Exception as error:
             broken = broken or _as_config_error(file, error)
             continue
@@ -188,18 +187,6 @@ def load_settings(defs: Path, destination: str, client_id: int) -> Settings:
         raise broken
     hint = "Give --defs a defs.yaml, or a folder of */defs.yaml, that has it."
     raise ConfigError(f"no defs.yaml has client {client_id} of destination {destination}", place=str(defs), hint=hint)
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted([*folder.glob("*/defs.yaml"), *folder.glob("*/defs.yml")])
-
-
-def _tree(file: Path) -> dg.ComponentTree:
-    folder = file.absolute().parent
-    module = types.ModuleType(f"sluice_defs_{re.sub('[^A-Za-z0-9_]', '_', folder.name)}")
-    module.__file__, module.__path__ = None, [str(folder)]
-    sys.modules[module.__name__] = module  # the component loader knows folders as modules only
-    return dg.ComponentTree.from_module(module, folder)
 
 
 def _as_config_error(file: Path, error: BaseException) -> ConfigError:

@@ -1,17 +1,17 @@
-"""The asset keys and names of one destination in Dagster.
+"""The asset keys and names of one destination in Dagster. Nobody else makes the key of a table.
 
-Asset keys have the destination's own name. In the names of databases and tables there, a character that is no ASCII
-letter, digit or underscore is `-` and its code point in four hexadecimal digits (`a-002db` for `a-b`). Dagster's other
-names allow only letters, digits and underscores, so there every other character becomes an underscore. Two destinations
-whose names become the same are refused at loading.
+Asset keys have the destination's own name, unless `translation` in defs.yaml gives tables others. In the names of
+databases and tables there, a character that is no ASCII letter, digit or underscore is `-` and its code point in four
+hexadecimal digits (`a-002db` for `a-b`). Dagster's other names allow only letters, digits and underscores, so there
+every other character becomes an underscore. Two destinations whose names become the same are refused at loading.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from cdc_core.errors import safe_name
 from cdc_core.schema.names import escaped, full_name, split_name, unescaped
@@ -19,6 +19,8 @@ from spark_jobs.following.history.columns import table_of
 
 if TYPE_CHECKING:
     import dagster as dg  # the verbs of the command line do without it
+
+    from orchestration.translation import Translation
 
 DESTINATION_TAG = "cdc/destination"
 JOB_TAG = "cdc/job_of"  # the destination of a run of any job but the drain
@@ -54,6 +56,7 @@ class Names:
     """The names of one destination. Tables are `database.table`."""
 
     destination: str
+    translation: Translation | None = None
 
     @property
     def safe(self) -> str:
@@ -93,15 +96,45 @@ class Names:
         return _key("mysql", self.destination, *_parts(table))
 
     def delta(self, table: str) -> dg.AssetKey:
-        return _key("delta", self.destination, *_parts(table))
+        return self._lake(table, "table")
 
     def log(self, table: str) -> dg.AssetKey:
-        *database, name = _parts(table)
-        return _key("delta", self.destination, *database, f"{name}__log")
+        return self._lake(table, "log")
 
     def history(self, table: str) -> dg.AssetKey:
+        return self._lake(table, "history")
+
+    def subject(self, key: dg.AssetKey) -> str:
+        """Returns `database.table` of an asset of a table, as people write it; the last part of any other."""
+        table = self.translation and self.translation.table(key)
+        if table:
+            return table.name
+        *database, name = (unescaped(part, "-") for part in key.path[2:])
+        return full_name(database[0], name) if database else name
+
+    def check_apart(self, *, tables: Iterable[str], logs: Iterable[str], histories: Iterable[str]) -> None:
+        """Raises ConfigError if `translation` in defs.yaml gives two of these one key."""
+        if self.translation:
+            for key, names in ((self.delta, tables), (self.log, logs), (self.history, histories)):
+                for name in names:
+                    key(name)
+            self.translation.check_apart()
+
+    def translated(self, spec: dg.AssetSpec) -> dg.AssetSpec:
+        """Returns the asset as `translation` in defs.yaml has it."""
+        return self.translation.spec(spec) if self.translation else spec
+
+    def _lake(self, table: str, kind: Literal["table", "log", "history"]) -> dg.AssetKey:
+        """Returns the key of a table of the lake, of its change log or its history."""
         *database, name = _parts(table)
-        return _key("delta", self.destination, *database, f"{name}__history")
+        suffix = "" if kind == "table" else f"__{kind}"
+        plain = _key("delta", self.destination, *database, f"{name}{suffix}")
+        if self.translation is None:
+            return plain
+        from orchestration.translation import LakeTable
+
+        own = LakeTable(self.destination, ".".join(database), f"{name}{suffix}", kind, f"{table}{suffix}")
+        return self.translation.key(plain, own)
 
     def followed(self, work: str) -> dg.AssetKey:
         """The asset of what a run that merges logs works on: a table, or its history."""
@@ -122,12 +155,6 @@ class Names:
     def job_tags(self) -> dict[str, str]:
         """Returns the tags of the runs of the other jobs."""
         return {JOB_TAG: self.destination}
-
-
-def subject_of(key: dg.AssetKey) -> str:
-    """Returns `database.table` of an asset of a table, as people write it; the last part of any other."""
-    *database, name = (unescaped(part, "-") for part in key.path[2:])
-    return full_name(database[0], name) if database else name
 
 
 def _key(*parts: str) -> dg.AssetKey:

@@ -30,6 +30,7 @@ from orchestration.table_rules import (
     check_laid_out_once,
     check_time,
 )
+from orchestration.translation import Translate, Translation
 from spark_jobs.expectations.expectation import Expectations
 from spark_jobs.lake.catalog_names import CatalogRules, check_catalog
 from spark_jobs.lake.layout import Layouts, Vectors
@@ -144,6 +145,7 @@ class Settings(dg.Model, dg.Resolvable):
     group: str | None = None
     owners: list[str] = []
     tags: dict[str, str] = {}
+    translation: Translate | None = None
     freshness: str = ""
     trigger: Trigger = Trigger()
     apply: Mode | ApplyRules = Mode.MERGE
@@ -265,9 +267,15 @@ class Settings(dg.Model, dg.Resolvable):
             split_name(table)
         return tables if tables is None else list(dict.fromkeys(tables))
 
+    @field_validator("translation")
+    @classmethod
+    def _knows_its_tables(cls, value: Translate | None) -> Translate | None:
+        return Translation(value) if value is not None and not isinstance(value, Translation) else value
+
     @property
     def names(self) -> Names:
-        return Names(self.destination)
+        translation = self.translation
+        return Names(self.destination, translation if isinstance(translation, Translation) else None)
 
     @property
     def modes(self) -> Modes:

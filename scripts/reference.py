@@ -7,7 +7,7 @@ or docs/message-queues.md that names it; for a key of defs.yaml it is in `script
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from types import NoneType
@@ -106,6 +106,8 @@ def type_of(annotation: Any) -> str:
         return " or ".join(f"`{value}`" for value in arguments)
     if origin is dict:
         return "mapping"
+    if origin is Callable:
+        return "mapping or text"
     if origin in (list, tuple, frozenset):
         return "list"
     if arguments and hasattr(annotation, "__metadata__"):

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from orchestration.names import PLACE, Names
+from orchestration.trees import settings_beside
 from spark_jobs.as_of.as_of import NotAsOf, TablesAsOf, as_of
 from spark_jobs.as_of.views import SUFFIX, queries_as_of
 from spark_jobs.catalog.notes import noted_rules
@@ -42,8 +43,10 @@ class SqlMart(dg.Component, dg.Model, dg.Resolvable):
     spark_token_env: str = "SPARK_CONNECT_TOKEN"  # noqa: S105
     client_id: int = 1001
 
-    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002 - Dagster calls it by name
-        asset = mart_asset(self)
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        own = (self.destination, self.client_id)
+        beside = (one.names for one in settings_beside(context) if (one.destination, one.client_id) == own)
+        asset = mart_asset(self, next(beside, None))
         sensor = dg.AutomationConditionSensorDefinition(
             f"{_name(self)}_refresh",
             target=dg.AssetSelection.assets(_key(self)),
@@ -54,9 +57,10 @@ class SqlMart(dg.Component, dg.Model, dg.Resolvable):
         return dg.Definitions(assets=[asset], sensors=[sensor])
 
 
-def mart_asset(mart: SqlMart) -> dg.AssetsDefinition:
-    """Returns the asset, with a check that its tables are of one transaction."""
-    names = Names(mart.destination)
+def mart_asset(mart: SqlMart, names: Names | None = None) -> dg.AssetsDefinition:
+    """Returns the asset, with a check that its tables are of one transaction. `names`: of its destination, if they are
+    not those without a translation."""
+    names = names or Names(mart.destination)
     spec = dg.AssetSpec(
         _key(mart),
         deps=[names.delta(table) for table in mart.tables],

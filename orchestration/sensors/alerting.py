@@ -137,7 +137,7 @@ class Teller:
             conditions += of_runs(instance, self.settings, self.rules.failures, failing)
         if chosen & _OF_CHECKS:
             if time.monotonic() - self._checked >= _CHECKS_SECONDS:
-                conditions += of_checks(instance, self.checks)
+                conditions += of_checks(instance, self.settings.names, self.checks)
                 self._checked = time.monotonic()
             else:
                 unknown |= _OF_CHECKS

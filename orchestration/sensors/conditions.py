@@ -20,7 +20,7 @@ from orchestration.alerts.messages import length
 from orchestration.first_rows import waiting
 from orchestration.freshness import parse_freshness, parse_length
 from orchestration.internals import SCHEDULE_NAME_TAG, SENSOR_NAME_TAG, AssetCheckExecutionRecord
-from orchestration.names import BUILT_IN, JOB_TAG, subject_of
+from orchestration.names import BUILT_IN, JOB_TAG, Names
 from orchestration.sensors.runs import summarize
 from orchestration.settings import Settings
 
@@ -187,8 +187,8 @@ def _reason(instance: dg.DagsterInstance, run_id: str) -> str:
     return (error.cls_name if error is not None else None) or "an error"
 
 
-def of_checks(instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey]) -> Iterator[Condition]:
-    """The checks whose last evaluation failed, whoever declared them."""
+def of_checks(instance: dg.DagsterInstance, names: Names, keys: Sequence[dg.AssetCheckKey]) -> Iterator[Condition]:
+    """The checks of a destination whose last evaluation failed, whoever declared them."""
     wanted = [key for key in keys if key.name not in _OWN_KINDS]
     for key, record in _latest(instance, wanted):
         event = record.event.dagster_event if record.event else None
@@ -198,11 +198,11 @@ def of_checks(instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey]) ->
         if last.passed:
             continue
         kind = _kind(key, last)
-        table = subject_of(key.asset_key)
+        table = names.subject(key.asset_key)
         subject, hint = f"{table} {key.name}", last.metadata.get("hint")
         remedy = hint.value if isinstance(hint, dg.TextMetadataValue) and hint.value else ""
         if kind is Kind.QUARANTINED:
-            at = f"{key.asset_key.path[1]} {table}"
+            at = f"{names.destination} {table}"
             remedy = (
                 "Correct the rows at the source, or bring them into the table: "
                 f"`sluice requeue {at}`, or `sluice drop {at}`."

@@ -26,7 +26,7 @@ from orchestration.alerts.messages import Message
 from orchestration.alerts.receivers import SENDING, AlertNotSent, send
 from orchestration.alerts.rules import AlertRules, ReceiverRule
 from orchestration.loading import load_folder
-from orchestration.names import Names, subject_of
+from orchestration.names import Names
 from orchestration.sensors import alerting, conditions
 from orchestration.sensors.alerting import alerts_sensor
 from orchestration.sensors.conditions import of_checks, of_runs, of_silence, of_status, promised_lag
@@ -311,7 +311,7 @@ def test_red_checks_are_told_and_warnings_apart(instance: dg.DagsterInstance) ->
     evaluated(instance, "amounts", description="negative")
     evaluated(instance, "amounts", "WARN", description="2 rows wait in the quarantine", metadata={"quarantined": 2})
 
-    one, wait, two = sorted(of_checks(instance, CHECKS), key=lambda one: one.kind)
+    one, wait, two = sorted(of_checks(instance, Names("shop"), CHECKS), key=lambda one: one.kind)
 
     page = "assets/delta/shop/shop/orders?view=checks"
     assert one == Condition(Kind.CHECKS, "shop.orders key_unique", "a key is there twice", page=page)
@@ -324,13 +324,14 @@ def test_red_checks_are_told_and_warnings_apart(instance: dg.DagsterInstance) ->
         Kind.QUARANTINED, "shop.orders amounts", "2 rows wait in the quarantine", remedy, page=page
     )
     evaluated(instance, "amounts", passed=True)
-    assert {one.kind for one in of_checks(instance, CHECKS)} == {Kind.CHECKS, Kind.WARNINGS}
+    assert {one.kind for one in of_checks(instance, Names("shop"), CHECKS)} == {Kind.CHECKS, Kind.WARNINGS}
 
 
 @pytest.mark.parametrize("table", ["shop.orders", "shop_35db.orders", "`a.b`.c d", "a-005f.o__log"])
 def test_a_table_is_told_by_its_name_at_the_source(table: str) -> None:
     """Not by that of its asset, in which some characters are escaped: a remedy is a command."""
-    assert subject_of(Names("shop").delta(table)) == table
+    names = Names("shop")
+    assert names.subject(names.delta(table)) == table
 
 
 class Ticks:
