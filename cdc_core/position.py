@@ -14,6 +14,7 @@ from typing import Any
 from cdc_core.errors import PositionError
 from cdc_core.gtid import Gtid, Gtids, parse_gtid_field
 
+JOURNAL_START = 4  # a journal's first event follows its magic number
 OFFSET_BITS = 38  # journals of up to 256 GiB; 25 bits are left for their number in a signed 64 bit integer
 _MAX_OFFSET = (1 << OFFSET_BITS) - 1
 _MAX_NUMBER = (1 << (63 - OFFSET_BITS)) - 1

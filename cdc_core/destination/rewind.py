@@ -17,10 +17,9 @@ from cdc_core.contract.stopped_table import CHANGES_PURGED, StoppedTable
 from cdc_core.destination.kept_places import KeptPlaces
 from cdc_core.errors import PositionError, SessionError, safe_name
 from cdc_core.meta.cursors import Cursors
-from cdc_core.position import EntryPosition, LogPosition
+from cdc_core.position import JOURNAL_START, EntryPosition, LogPosition
 from cdc_core.schema.table import TableSchema
 from cdc_core.source.connection import Connection, connected
-from cdc_core.source.framing import JOURNAL_START
 from cdc_core.source.journals import Journals, check_exists, read_journals
 from cdc_core.source.same_host import same_host
 from cdc_core.source.settings import SourceSettings

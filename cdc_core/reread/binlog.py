@@ -16,7 +16,7 @@ import pyarrow as pa
 from cdc_core.binlog.block import Block
 from cdc_core.config.models import InstanceConfig
 from cdc_core.errors import PositionPurged
-from cdc_core.position import EntryPosition
+from cdc_core.position import JOURNAL_START, EntryPosition
 from cdc_core.reread.transaction import Transaction, Transactions
 from cdc_core.rows.net import plan_changes, read
 from cdc_core.schema.information_schema import complete
@@ -24,7 +24,6 @@ from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.schema.table import TableSchema
 from cdc_core.source.checks import check_server
 from cdc_core.source.connection import connect, connected
-from cdc_core.source.framing import JOURNAL_START
 from cdc_core.source.journal_range import read_range
 from cdc_core.source.journals import binary_logs, check_exists
 from cdc_core.source.settings import SourceSettings, source_settings

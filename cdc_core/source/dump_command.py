@@ -11,10 +11,10 @@ import struct
 from pymysql.constants import COMMAND
 
 from cdc_core.gtid import GtidPosition, GtidSet
-from cdc_core.position import EntryPosition
+from cdc_core.position import JOURNAL_START, EntryPosition
 from cdc_core.source.checks import ServerInfo
 from cdc_core.source.connection import Connection, ServerVersion
-from cdc_core.source.framing import JOURNAL_START, Framer
+from cdc_core.source.framing import Framer
 from cdc_core.source.settings import SourceSettings
 
 _MAX_OFFSET = (1 << 32) - 1  # the command has 32 bits for the offset

@@ -8,8 +8,7 @@ Amazon RDS has its own retention, in hours.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pymysql
 import structlog
@@ -17,8 +16,9 @@ import structlog
 from cdc_core.contract.expiry_report import ExpiryReport, Left
 from cdc_core.errors import SluiceError
 from cdc_core.position import EntryPosition
-from cdc_core.source.connection import Connection, connect
+from cdc_core.source.connection import connect
 from cdc_core.source.journals import BinaryLog, binary_logs
+from cdc_core.source.retention import Retention, retention
 from cdc_core.source.settings import SourceSettings
 from cdc_core.source.start.time_search import begun
 
@@ -27,15 +27,6 @@ _NEAR = 0.1  # of the time that the server keeps a file
 PERIOD = 60.0  # seconds
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """For how many seconds the server keeps a file, 0 for ever or where that is not known; `twice`: the statement that
-    doubles it, if there is one."""
-
-    seconds: float
-    twice: str = ""
 
 
 def left(
@@ -88,30 +79,6 @@ class Expiry:
         if journal not in self._begun:
             self._begun[journal] = begun(self._settings, journal)
         return self._begun[journal]
-
-
-def retention(conn: Connection) -> Retention:
-    names = "'binlog_expire_logs_seconds', 'expire_logs_days', 'binlog_expire_logs_auto_purge', 'basedir'"
-    with conn.cursor() as cursor:
-        cursor.execute(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
-        found = {str(name): str(value) for name, value in cursor.fetchall()}
-    if found.get("basedir", "").startswith("/rdsdbbin"):
-        return _of_rds(conn)
-    if found.get("binlog_expire_logs_auto_purge", "ON").upper() == "OFF":
-        return Retention(0)
-    seconds = float(found.get("binlog_expire_logs_seconds", 0)) or float(found.get("expire_logs_days", 0)) * 86400
-    return Retention(seconds, f"SET GLOBAL binlog_expire_logs_seconds = {int(seconds * 2)};")
-
-
-def _of_rds(conn: Connection) -> Retention:
-    """Source: Amazon RDS User Guide, "mysql.rds_set_configuration". NULL: a file goes when RDS does not need it."""
-    hours = 0.0
-    with suppress(pymysql.err.MySQLError), conn.cursor() as cursor:  # the account may have no right to look
-        cursor.execute("SELECT value FROM mysql.rds_configuration WHERE name = 'binlog retention hours'")
-        hours = float(next(iter(cursor.fetchall()), (0,))[0] or 0)
-    return Retention(
-        hours * 3600, f"CALL mysql.rds_set_configuration('binlog retention hours', {int(hours * 2) or 72});"
-    )
 
 
 def warning_of(lefts: Mapping[int, Left | None], keep: Retention, oldest: str) -> str | None:

@@ -18,12 +18,12 @@ from cdc_core.binlog.block import INDEX, Block
 from cdc_core.binlog.events import CHECKSUM, HEADER, EventType
 from cdc_core.compiled.memory import little
 from cdc_core.errors import DecodeError
+from cdc_core.position import JOURNAL_START
 from cdc_core.source import cutter
 from cdc_core.source.control import DAMAGED_HINT, checksummed, raise_parting, rotation
 from cdc_core.source.cutter import FULL_PACKET, PACKET, Cut, Filling, Journal, Received
 from cdc_core.source.large_event import LargeEvent
 
-JOURNAL_START = 4  # a journal's first event follows its magic number
 _MIN_BUFFER = PACKET + 1 + HEADER
 _MAX_BLOCK = FULL_PACKET - 2  # what spans packets is always a large event
 _BETWEEN = np.isin(

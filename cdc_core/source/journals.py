@@ -10,9 +10,8 @@ from typing import Any
 
 from cdc_core.errors import BEGIN_ANEW, PositionError, PositionPurged, SourceError
 from cdc_core.gtid import Gtids, GtidSet, parse_gtids
-from cdc_core.position import EntryPosition, journal_base, journal_number
+from cdc_core.position import JOURNAL_START, EntryPosition, journal_base, journal_number
 from cdc_core.source.connection import Connection, connected, version_of
-from cdc_core.source.framing import JOURNAL_START
 from cdc_core.source.settings import SourceSettings
 
 _KEEP_LONGER = "Keep binlogs longer: SET GLOBAL binlog_expire_logs_seconds = 604800;"

@@ -14,8 +14,7 @@ from cdc_core.binlog.block import Block
 from cdc_core.binlog.statements import Meaning, meaning
 from cdc_core.binlog.xid import Xid, prepared_in
 from cdc_core.errors import DecodeError
-from cdc_core.position import EntryPosition, journal_number
-from cdc_core.source.framing import JOURNAL_START
+from cdc_core.position import JOURNAL_START, EntryPosition, journal_number
 from cdc_core.source.journal_range import read_range
 from cdc_core.source.journals import list_journals
 from cdc_core.source.settings import SourceSettings

@@ -14,11 +14,10 @@ from cdc_core.binlog.events import CHECKSUM, HEADER, EventType
 from cdc_core.binlog.gtid_events import add_gtids
 from cdc_core.errors import SourceUnavailable
 from cdc_core.gtid import Gtids, GtidSet, parse_gtids
-from cdc_core.position import EntryPosition
+from cdc_core.position import JOURNAL_START, EntryPosition
 from cdc_core.source.connection import Connection, connect, source_error, version_of
 from cdc_core.source.control import rotation, server_error
 from cdc_core.source.dump_command import begin_dump
-from cdc_core.source.framing import JOURNAL_START
 from cdc_core.source.journal_range import read_range
 from cdc_core.source.journals import check_known, check_not_purged, purged_gtids
 from cdc_core.source.settings import SourceSettings

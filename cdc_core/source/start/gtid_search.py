@@ -10,9 +10,8 @@ from cdc_core.binlog.block import Block, BlockSlice
 from cdc_core.binlog.gtid_events import add_gtids
 from cdc_core.errors import PositionError
 from cdc_core.gtid import Gtids, parse_gtids
-from cdc_core.position import EntryPosition
+from cdc_core.position import JOURNAL_START, EntryPosition
 from cdc_core.source.connection import Connection, version_of
-from cdc_core.source.framing import JOURNAL_START
 from cdc_core.source.journal_range import read_range
 from cdc_core.source.journals import binary_logs, current_end
 from cdc_core.source.settings import SourceSettings

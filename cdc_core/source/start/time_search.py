@@ -24,10 +24,9 @@ import pymysql
 
 from cdc_core.binlog.events import GTIDS, EventType
 from cdc_core.errors import PositionError, SourceUnavailable
-from cdc_core.position import EntryPosition
+from cdc_core.position import JOURNAL_START, EntryPosition
 from cdc_core.source.connection import connect, source_error, version_of
 from cdc_core.source.dump_command import begin_dump
-from cdc_core.source.framing import JOURNAL_START
 from cdc_core.source.journal_range import read_range
 from cdc_core.source.journals import BinaryLog, binary_logs, check_exists, list_journals
 from cdc_core.source.settings import SourceSettings

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from cdc_core.errors import BEGIN_ANEW, PositionError
 from cdc_core.gtid import Gtids
-from cdc_core.position import EntryPosition, LogPosition
-from cdc_core.source.framing import JOURNAL_START
+from cdc_core.position import JOURNAL_START, EntryPosition, LogPosition
 
 FALLBACK_SECONDS = 60
 ERRORS_IN_A_ROW = 2  # Canal's dumpErrorCountThreshold

@@ -10,8 +10,9 @@ import pytest
 
 from cdc_core.position import EntryPosition
 from cdc_core.source.connection import Connection
-from cdc_core.source.expiry import Expiry, Left, Retention, left, retention
+from cdc_core.source.expiry import Expiry, Left, left
 from cdc_core.source.journals import BinaryLog, binary_logs
+from cdc_core.source.retention import Retention, retention
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.servers import settings_of
 
