@@ -1,0 +1,1 @@
+"""The monitor of several clusters: servers, destinations, clients, lag, history and alarms. It changes nothing."""
