@@ -17,6 +17,7 @@ from cdc_core.errors import SluiceError
 from cdc_core.packages import EXTRAS, missing, version
 from orchestration.cli_canal import consume, mirror
 from orchestration.cli_drain import drain
+from orchestration.cli_monitor import monitor
 from orchestration.cli_setup import check, init
 from orchestration.cli_verbs import add_verbs
 from orchestration.options import (
@@ -282,6 +283,7 @@ app.command()(init)
 app.command()(drain)
 app.command()(consume)
 app.command()(mirror)
+app.command()(monitor)
 
 
 @app.callback(invoke_without_command=True)

@@ -25,6 +25,7 @@ OF_SERVICE = [
     "positions",
     "consume",
     "mirror",
+    "monitor",
     "verb",
     "text",
     "terminal",
