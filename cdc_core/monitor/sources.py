@@ -17,7 +17,8 @@ from pymysql.cursors import DictCursor
 
 from cdc_core.errors import ConfigError, SluiceError
 from cdc_core.source.connection import Connection, connect, source_error, version_of
-from cdc_core.source.journals import Journals, kept_seconds, read_journals
+from cdc_core.source.journals import Journals, read_journals
+from cdc_core.source.retention import retention
 from cdc_core.source.settings import SourceSettings, SslMode
 
 NO_ACCOUNT = "no account for MySQL was given"
@@ -132,7 +133,7 @@ class AskedSource:
             if self._conn is None:
                 self._conn = connect(settings)
             journals = read_journals(self._conn)
-            return SourceView(self.address, now, journals, kept_seconds(self._conn), _behind(self._conn))
+            return SourceView(self.address, now, journals, retention(self._conn).seconds, _behind(self._conn))
         except (pymysql.err.MySQLError, OSError) as error:
             raise source_error(error, settings) from error
 
