@@ -14,19 +14,16 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException as StarletteHTTPException
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cdc_core.doors import errors
-from cdc_core.doors.access import check_host, check_origin, check_token
+from cdc_core.doors.guard import Guard, failure, passes
 from cdc_core.doors.http.control import control_router
 from cdc_core.doors.http.metrics import CONTENT_TYPE, render
 from cdc_core.doors.http.pages import docs_page, status_page
 from cdc_core.doors.http.readiness import not_ready
 from cdc_core.doors.traffic import Traffic
-from cdc_core.errors import AccessDenied, SluiceError
+from cdc_core.errors import SluiceError
 from cdc_core.server.server import CanalServer
-
-_OPEN = ("/healthz", "/readyz")
 
 
 def build_app(server: CanalServer, host: str, token: str | None, traffic: Traffic) -> FastAPI:
@@ -38,9 +35,8 @@ def build_app(server: CanalServer, host: str, token: str | None, traffic: Traffi
         redoc_url=None,
     )
     app.include_router(control_router(server, traffic))
-    check = partial(_check, host, token)
-    app.add_middleware(_Guard, check=check)
-    _add_pages(app, server, traffic, partial(_passes, check))
+    app.add_middleware(Guard, host=host, token=token)
+    _add_pages(app, server, traffic, partial(passes, host, token))
     _add_failures(app)
     return app
 
@@ -72,7 +68,7 @@ def _add_pages(app: FastAPI, server: CanalServer, traffic: Traffic, may_read: Ca
 def _add_failures(app: FastAPI) -> None:
     @app.exception_handler(SluiceError)
     async def ours(_: Request, error: SluiceError) -> JSONResponse:
-        return _failure(error)
+        return failure(error)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -86,44 +82,3 @@ def _add_failures(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def unexpected(_: Request, error: Exception) -> JSONResponse:
         return JSONResponse(errors.unexpected(error), 500)
-
-
-def _failure(error: SluiceError) -> JSONResponse:
-    status = errors.status_of(error)
-    headers = {"WWW-Authenticate": 'Basic realm="sluice", charset="UTF-8"'} if status == 401 else None
-    return JSONResponse(error.as_dict(), status, headers=headers)
-
-
-class _Guard:
-    """Refuses a request without access before anything else reads it."""
-
-    def __init__(self, app: ASGIApp, check: Callable[[Request], None]) -> None:
-        self._app = app
-        self._check = check
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in _OPEN:
-            try:
-                self._check(Request(scope))
-            except AccessDenied as error:
-                await _failure(error)(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
-
-
-def _check(host: str, token: str | None, request: Request) -> None:
-    """Raises AccessDenied."""
-    reading, headers = request.method in ("GET", "HEAD"), request.headers
-    if not token:
-        check_host(host, headers.get("host", ""))
-    if not reading:
-        check_origin(headers.get("host", ""), headers.get("origin"), headers.get("sec-fetch-site"))
-    check_token(token, headers.get("authorization"), reading=reading)
-
-
-def _passes(check: Callable[[Request], None], request: Request) -> bool:
-    try:
-        check(request)
-    except AccessDenied:
-        return False
-    return True

@@ -15,7 +15,8 @@ import pytest
 from cdc_core.client.connector import Connector
 from cdc_core.contract.status import ErrorReport
 from cdc_core.destination.rewind import RewindTarget
-from cdc_core.doors.http import HttpDoor, bounds
+from cdc_core.doors import bounds
+from cdc_core.doors.http import HttpDoor
 from cdc_core.errors import ConfigError
 from cdc_core.position import EntryPosition
 from cdc_core.rules.rules import NO_RULES, Rules
