@@ -42,15 +42,25 @@ def monitor(
     ignore: Annotated[
         list[str] | None, typer.Option(help="A destination to leave out; * stands for any text.", show_default=False)
     ] = None,
+    host: Annotated[str, typer.Option(help="Where the page is; other hosts than this one need a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Its port.")] = 11115,
+    token: Annotated[
+        str, typer.Option(envvar="SLUICE_MONITOR_TOKEN", help="Who gives it sees the page.", show_default=False)
+    ] = "",
+    tls_certificate: Annotated[Path | None, typer.Option(help="A PEM file, for https.", show_default=False)] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its key.", show_default=False)] = None,
     as_json: Json = False,
 ) -> None:
     """Watch clusters of Sluice's servers and of Java Canal's: who runs what, clients, lag, and what is wrong.
 
+    Without --once: a page and /metrics, until Ctrl-C. docs/monitor.md.
+
     Exit code 1 with --once: something is wrong."""
-    from orchestration.commands.monitor import MonitorCall, run
+    from orchestration.commands.monitor import MonitorCall, ServeCall, run
 
     call = MonitorCall(
         tuple(zookeeper), every, zookeeper_auth, mysql_user, mysql_password, mysql_file,
         lag, lag_bytes, no_client, binlog, changes, within, tuple(ignore or ()),
     )  # fmt: skip
-    raise typer.Exit(run(call, once=once, as_json=as_json))
+    serve = ServeCall(host, port, token, tls_certificate, tls_key)
+    raise typer.Exit(run(call, serve, once=once, as_json=as_json))

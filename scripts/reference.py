@@ -21,6 +21,7 @@ from pydantic.fields import FieldInfo
 from cdc_core.config.models import InstanceConfig, ServiceConfig
 from cdc_core.config.queue import QueueConfig
 from cdc_core.doors.http import metrics
+from cdc_core.monitor.metrics import METRICS
 from orchestration.cli import app
 from orchestration.settings import Settings
 
@@ -225,6 +226,8 @@ def _metrics() -> str:
         "# Metrics\n\n" + _MADE + "`/metrics` of the service, for Prometheus. Each has the label `destination`. When"
         " to raise an alarm:\n[Operations](../operations.md#metrics).\n\n"
         + _table("metric|type|meaning", [(f"`{name}`", kind, text) for name, kind, text in sorted(rows)])
+        + "\n## The monitor\n\n`/metrics` of `sluice monitor`: [The monitor](../monitor.md).\n\n"
+        + _table("metric|type|meaning", [(f"`sluice_monitor_{name}`", "gauge", text) for name, text in METRICS])
     )
 
 

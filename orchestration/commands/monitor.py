@@ -6,23 +6,18 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
-from rich.text import Text
 
 from cdc_core.errors import ConfigError
 from cdc_core.monitor.alarms import Alarms
-from cdc_core.monitor.lag import ClientLag
+from cdc_core.monitor.door import Certificate, CertificateFiles, monitor_door
+from cdc_core.monitor.history import LagHistory
 from cdc_core.monitor.looking import ClusterMonitor, Findings
 from cdc_core.monitor.rules import AlarmLimits, Trouble
 from cdc_core.monitor.sources import MySqlAccounts, accounts_in
-from cdc_core.monitor.views import ClientView, ClusterView, DestinationView
-from orchestration.commands.text import number, place, position, table, text
+from orchestration.commands.monitor_tables import facts, show, sum_of
 from orchestration.freshness import parse_length
 
 _PATIENCE = 2.0  # seconds that a look waits for
@@ -83,13 +78,34 @@ class MonitorCall:
         )
 
 
-def run(call: MonitorCall, *, once: bool, as_json: bool) -> int:
+@dataclass(frozen=True, slots=True)
+class ServeCall:
+    """Where the page is, and who may see it."""
+
+    host: str = "127.0.0.1"
+    port: int = 11115
+    token: str = field(default="", repr=False)
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+
+    def certificate(self) -> Certificate | None:
+        """Raises ConfigError."""
+        if self.tls_certificate is None and self.tls_key is None:
+            return None
+        if self.tls_certificate is None or self.tls_key is None:
+            hint = "Give --tls-certificate and --tls-key."
+            raise ConfigError("a certificate needs its key", place="--tls-certificate", hint=hint)
+        names = ("--tls-certificate", "--tls-key")
+        return Certificate(CertificateFiles(self.tls_certificate, self.tls_key, names))
+
+
+def run(call: MonitorCall, serve: ServeCall, *, once: bool, as_json: bool) -> int:
     """Returns 1 if something is wrong, with `once`; else looks until Ctrl-C. Raises ConfigError."""
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # that ZooKeeper is away is in each look
     monitor = call.opened(_ONCE_SECONDS if once else min(call.every, _PATIENCE))
     try:
         if not once:
-            return _watch(monitor, as_json=as_json)
+            return _watch(monitor, serve, as_json=as_json)
         found = monitor.look()
     finally:
         monitor.close()
@@ -100,11 +116,22 @@ def run(call: MonitorCall, *, once: bool, as_json: bool) -> int:
     return 1 if found.verdict.troubles else 0
 
 
-def _watch(monitor: ClusterMonitor, *, as_json: bool) -> int:
-    """Prints a line for each alarm that begins or ends."""
-    lines = _AlarmLines(as_json=as_json)
-    with suppress(KeyboardInterrupt):
-        monitor.run(lines.show, threading.Event())
+def _watch(monitor: ClusterMonitor, serve: ServeCall, *, as_json: bool) -> int:
+    """Serves the page, and prints a line for each alarm that begins or ends."""
+    lines, history = _AlarmLines(as_json=as_json), LagHistory()
+
+    def on_look(found: Findings) -> None:
+        history.add(found.picture)
+        lines.show(found)
+
+    door = monitor_door(monitor, history, serve.host, serve.port, serve.token or None, serve.certificate())
+    door.start()
+    lines.begin(door.url)
+    try:
+        with suppress(KeyboardInterrupt):
+            monitor.run(on_look, threading.Event())
+    finally:
+        door.stop()
     return 0
 
 
@@ -112,10 +139,13 @@ class _AlarmLines:
     def __init__(self, *, as_json: bool) -> None:
         self._as_json, self._before, self._looked = as_json, Alarms(), False
 
+    def begin(self, url: str) -> None:
+        print(json.dumps({"page": url}) if self._as_json else f"page: {url}", flush=True)
+
     def show(self, found: Findings) -> None:
         if not self._looked and not self._as_json:
             for cluster in found.picture.clusters:
-                print(f"{cluster.name}: {cluster.away or _sum(cluster)}", flush=True)
+                print(f"{cluster.name}: {cluster.away or sum_of(cluster)}", flush=True)
         self._looked = True
         for key, alarm in found.alarms.now.items():
             if key not in self._before.now:
@@ -149,110 +179,3 @@ def _cluster(hosts: str) -> str:
         hint = "Give host:port of each ZooKeeper, with commas, and /chroot: zk1:2181,zk2:2181/canal/g1."
         raise ConfigError(f"{hosts!r} names no ZooKeeper", place="--zookeeper", hint=hint)
     return name
-
-
-def show(found: Findings) -> None:
-    """Prints a table for each cluster, then what is wrong."""
-    console = Console()
-    for cluster in found.picture.clusters:
-        console.print(Text.assemble((cluster.name, "bold"), f": {cluster.away or _sum(cluster)}"), soft_wrap=True)
-        for server in cluster.servers:
-            console.print(Text(f"  {server.address}  {server.http or 'a Java Canal server'}"), soft_wrap=True)
-        if cluster.destinations:
-            columns = table(text("destination"), number("client"), position("cursor"), text("behind"))
-            for destination in cluster.destinations:
-                for name, client in _rows(destination):
-                    columns.add_row(*_cells(found, cluster, destination, name, client))
-            console.print(columns)
-    for trouble in found.verdict.troubles:
-        where = f"{trouble.cluster} {trouble.subject}"
-        console.print(Text.assemble((f"{trouble.kind} ", "red"), f"{where}: {trouble.text}"), soft_wrap=True)
-        if trouble.remedy:
-            console.print(Text(f" hint: {trouble.remedy}"), soft_wrap=True)
-
-
-def _sum(cluster: ClusterView) -> str:
-    clients = sum(len(one.clients) for one in cluster.destinations)
-    counts = ((len(cluster.servers), "server"), (len(cluster.destinations), "destination"), (clients, "client"))
-    return ", ".join(f"{count:,} {what}{'' if count == 1 else 's'}" for count, what in counts)
-
-
-def _rows(destination: DestinationView) -> Iterator[tuple[Text, ClientView | None]]:
-    """A row for each client, at least one; the first has the name and who runs it."""
-    runs = destination.holder.address if destination.holder else "no server"
-    standby = f"\n {len(destination.standby)} standby" if destination.standby else ""
-    name = Text.assemble((destination.name, "bold"), f"\n {runs}{standby}")
-    for client in destination.clients or (None,):
-        yield name, client
-        name = Text("")
-
-
-def _cells(
-    found: Findings, cluster: ClusterView, destination: DestinationView, name: Text, client: ClientView | None
-) -> tuple[Text | str, ...]:
-    if client is None:
-        return name, "-", "-", "no client has subscribed"
-    lag = found.picture.lag((cluster.name, destination.name, client.client_id))
-    reader = f"\nread by {client.running.address}" if client.running else ""
-    cursor = client.cursor.postion if client.cursor else None
-    return name, str(client.client_id), place(cursor), f"{distance(lag)}{reader}"
-
-
-def distance(lag: ClientLag) -> str:
-    """How far the client is behind, for people."""
-    if lag.nbytes is None:
-        return lag.why
-    parts = [f"{lag.nbytes:,} bytes"]
-    if lag.seconds is not None:
-        parts.append(f"{lag.seconds:,.0f} s")
-    if lag.files:
-        parts.append(f"{lag.files:,} files")
-    if lag.left_seconds is not None:
-        parts.append(f"{max(0.0, lag.left_seconds) / 3600:,.1f} h until its file may be purged")
-    return ", ".join(parts)
-
-
-def facts(found: Findings) -> dict[str, Any]:
-    """The same for programs."""
-    return {
-        "clusters": [_cluster_facts(found, one) for one in found.picture.clusters],
-        "sources": [
-            {
-                "address": one.address,
-                "end": one.journals.end.to_dict() if one.journals else None,
-                "files": len(one.journals.logs) if one.journals else None,
-                "seconds_behind": one.behind,
-                "error": one.error,
-            }
-            for one in found.picture.sources.values()
-        ],
-        "alarms": [asdict(one) for one in found.verdict.troubles],
-    }
-
-
-def _cluster_facts(found: Findings, cluster: ClusterView) -> dict[str, Any]:
-    destinations = [
-        {
-            "name": one.name,
-            "runs_at": one.holder.address if one.holder else None,
-            "standby": list(one.standby),
-            "problems": list(one.problems),
-            "clients": [_client_facts(found, cluster, one, client) for client in one.clients],
-        }
-        for one in cluster.destinations
-    ]
-    servers = [{"address": one.address, "kind": one.kind, "http": one.http} for one in cluster.servers]
-    return {"name": cluster.name, "away": cluster.away, "servers": servers, "destinations": destinations}
-
-
-def _client_facts(
-    found: Findings, cluster: ClusterView, destination: DestinationView, client: ClientView
-) -> dict[str, Any]:
-    return {
-        "client_id": client.client_id,
-        "cursor": client.cursor.postion.to_dict() if client.cursor else None,
-        "source": client.source,
-        "read_by": client.running.address if client.running else None,
-        "filter": client.filter,
-        "lag": asdict(found.picture.lag((cluster.name, destination.name, client.client_id))),
-    }

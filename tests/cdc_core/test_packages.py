@@ -26,6 +26,7 @@ OF_SERVICE = [
     "consume",
     "mirror",
     "monitor",
+    "monitor_tables",
     "verb",
     "text",
     "terminal",

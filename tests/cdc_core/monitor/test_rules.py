@@ -3,58 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 
 from cdc_core.ha.running import DOORS, Running
-from cdc_core.monitor.alarms import Alarms
 from cdc_core.monitor.lag import ClientLag, lag_of
 from cdc_core.monitor.picture import Picture
-from cdc_core.monitor.rules import AlarmLimits, TroubleKind, Verdict, judged
+from cdc_core.monitor.rules import AlarmLimits, TroubleKind
 from cdc_core.monitor.sources import NO_ACCOUNT, SourceView
 from cdc_core.monitor.views import ClusterView, cluster_of
-from cdc_core.monitor.watch import Watch, watched
 from cdc_core.position import EntryPosition, LogPosition
-from cdc_core.source.journals import BinaryLog, Journals
 from tests.support.java_canal import SERVER, cursor, java_nodes
+from tests.support.monitored import NOW, SOURCE, Looks, source
 
-NOW = 1_795_253_010.0
-SOURCE = "localhost:33061"
 ROOT = "/otter/canal/destinations/example"
 RUNNING, READER, CURSOR = f"{ROOT}/running", f"{ROOT}/1001/running", f"{ROOT}/1001/cursor"
-LOGS = (BinaryLog("mysql-bin.000001", 1000), BinaryLog("mysql-bin.000002", 2000), BinaryLog("mysql-bin.000003", 300))
-
-
-END = EntryPosition("mysql-bin.000003", 300)
-
-
-def source(keep: float = 86_400.0) -> SourceView:
-    return SourceView(SOURCE, NOW, Journals(LOGS, END), keep)
 
 
 def at(journal: int, offset: int, seconds_ago: float = 1.0) -> LogPosition:
     entry = EntryPosition(f"mysql-bin.{journal:06}", offset, int((NOW - seconds_ago) * 1000))
     return LogPosition("localhost", 33061, entry)
-
-
-@dataclass
-class Looks:
-    """A monitor without its loop."""
-
-    limits: AlarmLimits = field(default_factory=AlarmLimits)
-    now: float = NOW
-    watch: Watch = field(default_factory=Watch)
-    alarms: Alarms = field(default_factory=Alarms)
-    verdict: Verdict = field(default_factory=Verdict)
-
-    def look(self, *clusters: ClusterView, after: float = 5.0, one: SourceView | None = None) -> list[TroubleKind]:
-        self.now += after
-        answers = {SOURCE: one} if one else {}
-        self.watch, picture = watched(self.watch, clusters, answers, self.now, self.limits.changes_seconds)
-        self.verdict = judged(picture, self.watch, self.limits)
-        self.alarms = self.alarms.after(self.verdict, self.now)
-        return [one.kind for one in self.verdict.troubles]
 
 
 def cluster(changes: Mapping[str, bytes | None] = {}, term: int = 1, name: str = "zk") -> ClusterView:

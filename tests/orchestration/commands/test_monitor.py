@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 from kazoo.client import KazooClient
 from typer.testing import CliRunner
@@ -80,7 +81,7 @@ def test_once_prints_tables_of_eighty_columns(zookeeper: ZooKeeper, zk: KazooCli
 def test_lines_until_ctrl_c(zookeeper: ZooKeeper, zk: KazooClient, zk_root: str) -> None:
     """One when something begins, one when it ends; Ctrl-C ends the command well."""
     write_nodes(zk, java_nodes())
-    command = [sys.executable, "-m", "orchestration", "monitor", "--every", "1", "--zookeeper"]
+    command = [sys.executable, "-m", "orchestration", "monitor", "--every", "1", "--port", "0", "--zookeeper"]
     running = "/otter/canal/destinations/example/running"
     with subprocess.Popen(
         [*command, f"{zookeeper.hosts}{zk_root}"],
@@ -92,7 +93,9 @@ def test_lines_until_ctrl_c(zookeeper: ZooKeeper, zk: KazooClient, zk_root: str)
         assert process.stdout is not None
         lines = iter(process.stdout)
         try:
+            url = next(lines).removeprefix("page: ").strip()
             assert "2 servers, 1 destination" in next(lines)
+            assert 'destination="example"' in httpx.get(f"{url}/metrics").text
             zk.delete(running)
             assert "no_leader begins" in next(lines)
             write_nodes(zk, {running: java_nodes()[running]})
