@@ -18,7 +18,7 @@ DISTRIBUTION = "sluice-cdc"
 _EARLIER = "sluice"  # the distribution's name before it was published
 
 EXTRAS = {
-    "apprise": "dagster",
+    "apprise": "alerts",
     "confluent_kafka": "kafka",
     "dagster": "dagster",
     "deltalake": "spark",

@@ -42,6 +42,13 @@ def monitor(
     ignore: Annotated[
         list[str] | None, typer.Option(help="A destination to leave out; * stands for any text.", show_default=False)
     ] = None,
+    alarm_env: Annotated[
+        list[str] | None,
+        typer.Option(help="Send alarms to the apprise URL in this environment variable.", show_default=False),
+    ] = None,
+    alarm_file: Annotated[
+        list[Path] | None, typer.Option(help="The same with a file that has the URL.", show_default=False)
+    ] = None,
     host: Annotated[str, typer.Option(help="Where the page is; other hosts than this one need a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Its port.")] = 11115,
     token: Annotated[
@@ -62,5 +69,5 @@ def monitor(
         tuple(zookeeper), every, zookeeper_auth, mysql_user, mysql_password, mysql_file,
         lag, lag_bytes, no_client, binlog, changes, within, tuple(ignore or ()),
     )  # fmt: skip
-    serve = ServeCall(host, port, token, tls_certificate, tls_key)
+    serve = ServeCall(host, port, token, tls_certificate, tls_key, tuple(alarm_env or ()), tuple(alarm_file or ()))
     raise typer.Exit(run(call, serve, once=once, as_json=as_json))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
@@ -29,12 +30,13 @@ def monitor_door(
     port: int,
     token: str | None = None,
     certificate: Certificate | None = None,
+    notes: Callable[[], Sequence[str]] = tuple,
 ) -> WebDoor:
     """Raises ConfigError where other hosts could read without a token."""
     if not token and not is_loopback(host):
         hint = "Set SLUICE_TOKEN, or leave --host at 127.0.0.1."
         raise ConfigError("without a token, every host that reaches this address can read", place=host, hint=hint)
-    page = MonitorPage(lambda: monitor.findings, history, monitor.every)
+    page = MonitorPage(lambda: monitor.findings, history, monitor.every, notes)
 
     def status(request: Request) -> Any:
         return page.answer(request.query_params.get("part", ""))

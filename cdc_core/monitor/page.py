@@ -5,7 +5,7 @@ It works without JavaScript; with it, the page fetches its body at each look.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,12 @@ _STYLES = Path(doors.__file__).parent / "http" / "templates"
 
 
 class MonitorPage:
-    """Writes the body once for each look, however many browsers ask for it."""
+    """Writes the body once for each look, however many browsers ask for it. `notes` are of the monitor itself."""
 
-    def __init__(self, findings: Callable[[], Findings], history: LagHistory, every: float) -> None:
-        self._findings, self._history, self._every = findings, history, every
+    def __init__(
+        self, findings: Callable[[], Findings], history: LagHistory, every: float, notes: Callable[[], Sequence[str]]
+    ) -> None:
+        self._findings, self._history, self._every, self._notes = findings, history, every, notes
         self._written: tuple[Findings, str] | None = None
 
     def answer(self, part: str = "") -> HTMLResponse:
@@ -61,7 +63,7 @@ class MonitorPage:
 
         alarms = sorted(found.alarms.now.values(), key=lambda one: -one.began)
         ended = found.alarms.ended[:_ENDED]
-        return {"found": found, "picture": found.picture, "alarms": alarms, "ended": ended, "plots": plots}
+        return {"notes": self._notes(), "picture": found.picture, "alarms": alarms, "ended": ended, "plots": plots}
 
 
 @cache

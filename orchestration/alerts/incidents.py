@@ -39,10 +39,11 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is wrong now; and the kinds that could not be looked at, whose incidents stay as they are."""
+    """What is wrong now; and the kinds, and single keys, that could not be looked at: their incidents stay."""
 
     conditions: Sequence[Condition] = ()
     unknown: Collection[Kind] = frozenset()
+    unknown_keys: Collection[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ def follow(incidents: Mapping[str, Incident], look: Look, now: float) -> dict[st
             continue
         if key in found:
             after[key] = _seen(before, found[key], now)
-        elif before is not None and kind in look.unknown:
+        elif before is not None and (kind in look.unknown or key in look.unknown_keys):
             after[key] = before
         elif before is not None and (absent := _absent(before, now)):
             after[key] = absent

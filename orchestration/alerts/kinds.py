@@ -1,6 +1,7 @@
 """The kinds of trouble: how long each must last before it is said, and the words for its beginning and its end.
 
-A new kind is a member of `Kind` and a line of `WORDS`; what finds it is in `orchestration.sensors.conditions`.
+A new kind is a member of `Kind` and a line of `WORDS`; what finds it is in `orchestration.sensors.conditions`, and for
+those of the monitor in `cdc_core.monitor.rules`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _BRIEF = 60.0  # seconds that a restart, a reconnect or a slow batch may take
 
 
 class Kind(StrEnum):
-    """What may be wrong, as `kinds` in defs.yaml names it."""
+    """What may be wrong, as `kinds` in defs.yaml names it; the last ones are the monitor's."""
 
     STOPPED = "stopped"
     BLOCKED = "blocked"
@@ -26,10 +27,22 @@ class Kind(StrEnum):
     CHECKS = "checks"
     QUARANTINED = "quarantined"
     WARNINGS = "warnings"
+    CLUSTER = "cluster"
+    NO_LEADER = "no_leader"
+    FLAPPING = "flapping"
+    NO_CLIENT = "no_client"
+    CLIENT_LAG = "client_lag"
+    SOURCE = "source"
+    NODES = "nodes"
 
 
 OPTIONAL = frozenset({Kind.WARNINGS})
 """Kinds that are said only where defs.yaml names them."""
+
+OF_MONITOR = frozenset(
+    {Kind.CLUSTER, Kind.NO_LEADER, Kind.FLAPPING, Kind.NO_CLIENT, Kind.CLIENT_LAG, Kind.SOURCE, Kind.NODES}
+)
+"""Kinds that the monitor alone finds; it finds `binlog` too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,5 +82,41 @@ WORDS: Mapping[Kind, Words] = {
     ),
     Kind.WARNINGS: Words(
         "{n} checks warn", "{n} checks pass again", "a check warns", "a check passes again", level="warning"
+    ),
+    Kind.CLUSTER: Words("ZooKeeper does not answer", "ZooKeeper answers again", wait=_BRIEF),
+    Kind.NO_LEADER: Words(
+        "no server runs {n} destinations",
+        "{n} destinations run again",
+        "no server runs a destination",
+        "a destination runs again",
+        wait=_BRIEF,
+    ),
+    Kind.FLAPPING: Words("{n} things come and go", "{n} things stay", "something comes and goes", "it stays"),
+    Kind.NO_CLIENT: Words(
+        "nobody reads {n} clients", "{n} clients are read again", "nobody reads a client", "a client is read again"
+    ),
+    Kind.CLIENT_LAG: Words(
+        "{n} clients are behind",
+        "{n} clients have caught up",
+        "a client is behind",
+        "a client has caught up",
+        wait=_BRIEF,
+        level="warning",
+    ),
+    Kind.SOURCE: Words(
+        "{n} MySQL servers cannot be asked",
+        "{n} MySQL servers can be asked again",
+        "a MySQL server cannot be asked",
+        "a MySQL server can be asked again",
+        wait=_BRIEF,
+        level="warning",
+    ),
+    Kind.NODES: Words(
+        "nodes of {n} destinations are not understood",
+        "nodes of {n} destinations are understood again",
+        "nodes of a destination are not understood",
+        "nodes of a destination are understood again",
+        wait=_BRIEF,
+        level="warning",
     ),
 }

@@ -17,12 +17,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cdc_core.errors import ConfigError, SluiceError
+from cdc_core.packages import required
 from orchestration.alerts.incidents import APART
 from orchestration.alerts.messages import Message
-from orchestration.alerts.rules import ReceiverRule
 
 if TYPE_CHECKING:
     from apprise import Apprise
@@ -50,16 +50,29 @@ _LOGGERS = ("apprise", "urllib3.connectionpool")
 _words: ContextVar[list[str] | None] = ContextVar("what is logged while a message is sent", default=None)
 
 
+class Receiver(Protocol):
+    """What has the URL: an environment variable, or a file. `name` is for people."""
+
+    @property
+    def url_env(self) -> str: ...
+
+    @property
+    def url_file(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+
 class AlertNotSent(SluiceError):
     """A receiver did not take a message. Place: the receiver's name. It is tried again."""
 
 
-def url_of(rule: ReceiverRule) -> str:
+def url_of(rule: Receiver) -> str:
     """Returns the receiver's URL. Raises ConfigError, without it."""
     if rule.url_env:
         found = os.environ.get(rule.url_env, "").strip()
         if not found:
-            hint = "Set it where Dagster's code location runs (with `sluice up`: where that is started)."
+            hint = "Set it where Dagster's code location or the monitor runs (with `sluice up`: where that is started)."
             raise ConfigError("no such environment variable, or it is empty", place=rule.name, hint=hint)
         return found
     try:
@@ -67,17 +80,16 @@ def url_of(rule: ReceiverRule) -> str:
             found = file.read(_LARGEST).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         why = (isinstance(error, OSError) and error.strerror) or "it is not text"
-        hint = "Write the receiver's URL into the file, and let Dagster's account read it."
+        hint = "Write the receiver's URL into the file, and let the account of Dagster or of the monitor read it."
         raise ConfigError(f"the URL cannot be read: {why}", place=rule.name, hint=hint) from None
     if not found:
         raise ConfigError("the file is empty", place=rule.name, hint="Write the receiver's URL into it.")
     return found
 
 
-def opened(rule: ReceiverRule) -> Apprise:
+def opened(rule: Receiver) -> Apprise:
     """Returns apprise with this receiver alone. Raises ConfigError, without the URL, if it is not one."""
-    import apprise
-
+    apprise = required("apprise", rule.name)
     url = url_of(rule)
     asset = apprise.AppriseAsset(
         app_id="Sluice", app_desc="Sluice", image_url_mask="", image_url_logo="", storage_mode="memory"
@@ -87,7 +99,7 @@ def opened(rule: ReceiverRule) -> Apprise:
             plugin = None if re.search(r"\s", url) else apprise.Apprise.instantiate(url, asset=asset)
         except Exception:  # of any plugin; its words may hold the URL
             plugin = None
-        found = apprise.Apprise(asset=asset)
+        found: Apprise = apprise.Apprise(asset=asset)
         if plugin is None or not found.add(plugin):
             raise _wrong(rule, url)
     if not _OVERFLOW.search(url):  # a service refuses what is too long for it, each time that it is tried again
@@ -95,13 +107,13 @@ def opened(rule: ReceiverRule) -> Apprise:
     return found
 
 
-def schema_of(rule: ReceiverRule) -> str:
+def schema_of(rule: Receiver) -> str:
     """Returns what apprise calls the service, `Slack` for example. Raises ConfigError."""
     (plugin,) = opened(rule)
     return str(plugin.service_name)
 
 
-def _wrong(rule: ReceiverRule, url: str) -> ConfigError:
+def _wrong(rule: Receiver, url: str) -> ConfigError:
     from apprise.manager_plugins import NotificationManager
 
     schema = url.partition("://")[0].lower() if "://" in url else ""
@@ -112,11 +124,10 @@ def _wrong(rule: ReceiverRule, url: str) -> ConfigError:
     return ConfigError(message, place=rule.name, hint=f"Correct it: {_FORMS}.")
 
 
-def send(rule: ReceiverRule, message: Message, seconds: float = _SECONDS) -> None:
+def send(rule: Receiver, message: Message, seconds: float = _SECONDS) -> None:
     """Sends the message. Raises ConfigError, and AlertNotSent if the receiver did not take it."""
-    import apprise
-
     found = opened(rule)
+    apprise = required("apprise", rule.name)
     with _quiet() as words:
         try:
             sent = found.notify(
@@ -130,7 +141,7 @@ def send(rule: ReceiverRule, message: Message, seconds: float = _SECONDS) -> Non
             sent = None
             words.append(type(error).__name__)
     if not sent:
-        hint = "Look whether it is reachable from Dagster's host and takes messages; `sluice alert --test` tries it."
+        hint = "Look whether it is reachable from this host and takes messages; `sluice alert --test` tries it."
         raise AlertNotSent(f"the message was not taken: {reason_in(words)}", place=rule.name, hint=hint)
 
 
@@ -155,7 +166,7 @@ class Shared:
     _sent: dict[str, float] = field(default_factory=dict)
     _failed: dict[str, tuple[float, AlertNotSent]] = field(default_factory=dict)
 
-    def send(self, rule: ReceiverRule, message: Message) -> None:
+    def send(self, rule: Receiver, message: Message) -> None:
         """Sends the message, unless another destination has sent it. Raises ConfigError, AlertNotSent; at once if
         another destination has just failed."""
         if not message.shared:

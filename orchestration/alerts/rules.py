@@ -10,8 +10,16 @@ from typing import Self
 import dagster as dg
 from pydantic import field_validator, model_validator
 
-from orchestration.alerts.kinds import OPTIONAL, Kind
+from orchestration.alerts.kinds import OF_MONITOR, OPTIONAL, Kind
 from orchestration.freshness import parse_length
+
+
+def _of_dagster(kinds: list[Kind] | None) -> list[Kind] | None:
+    for one in kinds or ():
+        if one in OF_MONITOR:
+            raise ValueError(f"{one} is said by sluice monitor alone; docs/monitor.md")
+    return kinds
+
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -23,6 +31,8 @@ class ReceiverRule(dg.Model, dg.Resolvable):
     url_env: str = ""
     url_file: str = ""
     kinds: list[Kind] | None = None
+
+    _known = field_validator("kinds")(_of_dagster)
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
@@ -51,6 +61,8 @@ class AlertRules(dg.Model, dg.Resolvable):
     binlog: str = ""
     failures: int = 3
     dagster: str = ""
+
+    _known = field_validator("kinds")(_of_dagster)
 
     @field_validator("to")
     @classmethod
@@ -91,4 +103,4 @@ class AlertRules(dg.Model, dg.Resolvable):
     def of(self, rule: ReceiverRule) -> frozenset[Kind]:
         """The kinds that a receiver is told."""
         named = self.kinds if rule.kinds is None else rule.kinds
-        return frozenset(Kind) - OPTIONAL if named is None else frozenset(named)
+        return frozenset(Kind) - OPTIONAL - OF_MONITOR if named is None else frozenset(named)

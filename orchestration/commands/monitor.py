@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -17,6 +18,7 @@ from cdc_core.monitor.history import LagHistory
 from cdc_core.monitor.looking import ClusterMonitor, Findings
 from cdc_core.monitor.rules import AlarmLimits, Trouble
 from cdc_core.monitor.sources import MySqlAccounts, accounts_in
+from orchestration.alerts.monitored import MonitorAlarms, NamedReceiver
 from orchestration.commands.monitor_tables import facts, show, sum_of
 from orchestration.freshness import parse_length
 
@@ -80,13 +82,19 @@ class MonitorCall:
 
 @dataclass(frozen=True, slots=True)
 class ServeCall:
-    """Where the page is, and who may see it."""
+    """Where the page is, and who may see it; and who is told: environment variables, and files, with URLs."""
 
     host: str = "127.0.0.1"
     port: int = 11115
     token: str = field(default="", repr=False)
     tls_certificate: Path | None = None
     tls_key: Path | None = None
+    alarm_env: tuple[str, ...] = ()
+    alarm_file: tuple[Path, ...] = ()
+
+    def alarms(self) -> MonitorAlarms:
+        named = [NamedReceiver(url_env=one) for one in self.alarm_env]
+        return MonitorAlarms([*named, *(NamedReceiver(url_file=str(one)) for one in self.alarm_file)])
 
     def certificate(self) -> Certificate | None:
         """Raises ConfigError."""
@@ -118,13 +126,18 @@ def run(call: MonitorCall, serve: ServeCall, *, once: bool, as_json: bool) -> in
 
 def _watch(monitor: ClusterMonitor, serve: ServeCall, *, as_json: bool) -> int:
     """Serves the page, and prints a line for each alarm that begins or ends."""
-    lines, history = _AlarmLines(as_json=as_json), LagHistory()
+    lines, history, alarms = _AlarmLines(as_json=as_json), LagHistory(), serve.alarms()
 
     def on_look(found: Findings) -> None:
         history.add(found.picture)
+        alarms.look(found)
         lines.show(found)
+        lines.say_once(alarms.notes())
 
-    door = monitor_door(monitor, history, serve.host, serve.port, serve.token or None, serve.certificate())
+    door = monitor_door(
+        monitor, history, serve.host, serve.port, serve.token or None, serve.certificate(), alarms.notes
+    )
+    alarms.start()
     door.start()
     lines.begin(door.url)
     try:
@@ -132,12 +145,21 @@ def _watch(monitor: ClusterMonitor, serve: ServeCall, *, as_json: bool) -> int:
             monitor.run(on_look, threading.Event())
     finally:
         door.stop()
+        alarms.stop()
     return 0
 
 
 class _AlarmLines:
     def __init__(self, *, as_json: bool) -> None:
         self._as_json, self._before, self._looked = as_json, Alarms(), False
+        self._notes: list[str] = []
+
+    def say_once(self, notes: list[str]) -> None:
+        """Prints each note when it is new, on the error stream."""
+        for one in notes:
+            if one not in self._notes:
+                print(f"error: {one}", file=sys.stderr, flush=True)
+        self._notes = notes
 
     def begin(self, url: str) -> None:
         print(json.dumps({"page": url}) if self._as_json else f"page: {url}", flush=True)
