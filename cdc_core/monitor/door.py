@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -20,8 +21,6 @@ from cdc_core.monitor.looking import ClusterMonitor
 from cdc_core.monitor.metrics import CONTENT_TYPE, render
 from cdc_core.monitor.page import MonitorPage
 
-__all__ = ["Certificate", "CertificateFiles", "monitor_door"]
-
 
 def monitor_door(
     monitor: ClusterMonitor,
@@ -29,10 +28,11 @@ def monitor_door(
     host: str,
     port: int,
     token: str | None = None,
-    certificate: Certificate | None = None,
+    tls: tuple[Path, Path] | None = None,
     notes: Callable[[], Sequence[str]] = tuple,
 ) -> WebDoor:
-    """Raises ConfigError where other hosts could read without a token."""
+    """`tls`: the PEM files of a certificate and its key, which may be renewed. Raises ConfigError for files that do not
+    fit, and where other hosts could read without a token."""
     if not token and not is_loopback(host):
         hint = "Set SLUICE_TOKEN, or leave --host at 127.0.0.1."
         raise ConfigError("without a token, every host that reaches this address can read", place=host, hint=hint)
@@ -49,4 +49,7 @@ def monitor_door(
 
     app = Starlette(routes=[Route("/", status), Route("/metrics", metrics), Route("/healthz", alive)])
     app.add_middleware(Guard, host=host, token=token)
+    certificate = Certificate(CertificateFiles(*tls, ("--tls-certificate", "--tls-key"))) if tls else None
+    if certificate is not None:
+        certificate.start()
     return WebDoor(app, host, port, "--port", certificate=certificate)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cdc_core.errors import ConfigError
 from cdc_core.monitor.alarms import Alarms
-from cdc_core.monitor.door import Certificate, CertificateFiles, monitor_door
+from cdc_core.monitor.door import monitor_door
 from cdc_core.monitor.history import LagHistory
 from cdc_core.monitor.looking import ClusterMonitor, Findings
 from cdc_core.monitor.rules import AlarmLimits, Trouble
@@ -96,15 +96,14 @@ class ServeCall:
         named = [NamedReceiver(url_env=one) for one in self.alarm_env]
         return MonitorAlarms([*named, *(NamedReceiver(url_file=str(one)) for one in self.alarm_file)])
 
-    def certificate(self) -> Certificate | None:
+    def tls(self) -> tuple[Path, Path] | None:
         """Raises ConfigError."""
-        if self.tls_certificate is None and self.tls_key is None:
-            return None
-        if self.tls_certificate is None or self.tls_key is None:
+        if self.tls_certificate and self.tls_key:
+            return self.tls_certificate, self.tls_key
+        if self.tls_certificate or self.tls_key:
             hint = "Give --tls-certificate and --tls-key."
             raise ConfigError("a certificate needs its key", place="--tls-certificate", hint=hint)
-        names = ("--tls-certificate", "--tls-key")
-        return Certificate(CertificateFiles(self.tls_certificate, self.tls_key, names))
+        return None
 
 
 def run(call: MonitorCall, serve: ServeCall, *, once: bool, as_json: bool) -> int:
@@ -134,9 +133,7 @@ def _watch(monitor: ClusterMonitor, serve: ServeCall, *, as_json: bool) -> int:
         lines.show(found)
         lines.say_once(alarms.notes())
 
-    door = monitor_door(
-        monitor, history, serve.host, serve.port, serve.token or None, serve.certificate(), alarms.notes
-    )
+    door = monitor_door(monitor, history, serve.host, serve.port, serve.token or None, serve.tls(), alarms.notes)
     alarms.start()
     door.start()
     lines.begin(door.url)

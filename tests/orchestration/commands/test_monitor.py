@@ -15,8 +15,10 @@ from kazoo.client import KazooClient
 from typer.testing import CliRunner
 
 from cdc_core.errors import ConfigError
+from cdc_core.monitor.door import monitor_door
+from cdc_core.monitor.history import LagHistory
 from orchestration.cli import app
-from orchestration.commands.monitor import MonitorCall
+from orchestration.commands.monitor import MonitorCall, ServeCall
 from orchestration.stack.zookeeper import ZooKeeper
 from tests.support.java_canal import java_nodes, write_nodes
 
@@ -41,6 +43,15 @@ def test_options_that_contradict_each_other(tmp_path: Path) -> None:
         MonitorCall(("zk",), mysql_user="u", mysql_file=tmp_path / "my.cnf").opened(1)
     with pytest.raises(ConfigError, match="'soon'"):
         MonitorCall(("zk",), lag="soon").opened(1)
+
+
+def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
+    """One without the other is refused, and so are files that are none."""
+    with pytest.raises(ConfigError, match="needs its key"):
+        ServeCall(tls_certificate=tmp_path / "cert.pem").tls()
+    with pytest.raises(ConfigError, match="cannot be read") as caught:
+        monitor_door(MonitorCall(("zk",)).opened(1), LagHistory(), "127.0.0.1", 0, tls=(tmp_path / "c", tmp_path / "k"))
+    assert "--tls-certificate" in str(caught.value.place)
 
 
 def test_passwords_are_not_shown() -> None:
