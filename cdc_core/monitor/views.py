@@ -100,13 +100,23 @@ def cluster_of(
     problems += [_may_not(path) for path in refused if not _within(path, known)]
     if "/otter/canal" not in nodes and not names and not refused:
         problems.append("no server of Canal or Sluice has written here; is the chroot right?")
-    found = tuple(_destination(one, nodes, refused, made or {}) for one in names)
+    groups = _by_destination(nodes)
+    found = tuple(_destination(one, groups[one], refused, made or {}) for one in names)
     return ClusterView(name, servers, found, problems=tuple(problems))
 
 
 def _children(nodes: Mapping[str, bytes], path: str) -> list[str]:
     prefix = f"{path}/"
     return sorted({one[len(prefix) :].partition("/")[0] for one in nodes if one.startswith(prefix)})
+
+
+def _by_destination(nodes: Mapping[str, bytes]) -> dict[str, dict[str, bytes]]:
+    """The nodes of each destination, in one pass over those of very many."""
+    prefix, found = f"{DESTINATIONS}/", dict[str, dict[str, bytes]]()
+    for path, value in nodes.items():
+        if path.startswith(prefix):
+            found.setdefault(path[len(prefix) :].partition("/")[0], {})[path] = value
+    return found
 
 
 def _within(path: str, parents: tuple[str, ...]) -> bool:
@@ -124,12 +134,11 @@ def _destination(
     name: str, nodes: Mapping[str, bytes], refused: tuple[str, ...], made: Mapping[str, int]
 ) -> DestinationView:
     root = destination_path(name)
-    mine = {path: value for path, value in nodes.items() if path.startswith(f"{root}/")}
     problems = [_may_not(path) for path in refused if _within(path, (root,))]
-    holder = _running(f"{root}/running", mine, problems)
-    candidates = tuple(_children(mine, f"{root}/cluster"))
-    numbers = sorted(int(one) for one in _children(mine, root) if is_client(one))
-    clients = tuple(filter(None, (_client(number, f"{root}/{number}", mine, problems) for number in numbers)))
+    holder = _running(f"{root}/running", nodes, problems)
+    candidates = tuple(_children(nodes, f"{root}/cluster"))
+    numbers = sorted(int(one) for one in _children(nodes, root) if is_client(one))
+    clients = tuple(filter(None, (_client(number, f"{root}/{number}", nodes, problems) for number in numbers)))
     return DestinationView(name, holder, made.get(f"{root}/running", 0), candidates, clients, tuple(problems))
 
 
