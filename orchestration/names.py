@@ -30,6 +30,7 @@ UNTIL_TAG = "cdc/until"  # a run goes on with what another left: rows of before 
 LEFT_TAG = "cdc/left"  # a run left such rows: its limits came first, or another job
 PLACE = "place"  # in the metadata of a materialization: what its rows are as of, as `sluice now --as-of` takes it
 PLACE_TAG = "cdc/place"  # the same as a tag of the materialization
+_DATA_VERSION = "dagster/data_version"
 UNION = "sluice/union"  # in the metadata of an asset: the table of the lake, which destinations may share
 RUNS_KEPT_VARIABLE, RUNS_KEPT_DAYS = "SLUICE_RUNS_KEPT_DAYS", 7.0  # of runs that drained or merged; 0: for ever
 
@@ -43,8 +44,8 @@ def place_text(epoch: int, version: int) -> str:
 
 
 def place_tags(metadata: Mapping[str, Any]) -> dict[str, str] | None:
-    """Returns the tags of a materialization with this metadata."""
-    return {PLACE_TAG: str(metadata[PLACE])} if PLACE in metadata else None
+    """Returns the tags of a materialization with this metadata: its place, which is the data's version for Dagster."""
+    return dict.fromkeys((PLACE_TAG, _DATA_VERSION), str(metadata[PLACE])) if PLACE in metadata else None
 
 
 # Dagster makes names of checks from an asset's key: other characters are an error there, or become `_`.

@@ -25,11 +25,13 @@ from cdc_core.contract.stopped_table import BLOCKED, StopKind, StoppedTable
 from cdc_core.errors import LakeError
 from cdc_core.rules.claims import check_seen
 from cdc_core.rules.rules import NO_RULES, Rules
+from cdc_core.schema.names import split_name
 from orchestration.assets import checks
 from orchestration.assets.explained import Budget, Explanation
 from orchestration.assets.landed import landed_metadata
 from orchestration.assets.metadata import batch_metadata, ddl_metadata, union_metadata
 from orchestration.assets.reports import EXPLAIN, MOMENT, Reports, moment, reported
+from orchestration.assets.row_count import ROW_COUNT, CountTime, RowCount
 from orchestration.assets.run import BatchNews, DrainRun
 from orchestration.assets.turns import Turns
 from orchestration.assets.verdicts import Verdicts
@@ -71,6 +73,7 @@ class Drain:
     selected: Collection[dg.AssetCheckKey] = ()
     rules: Rules = NO_RULES
     budget: Budget = field(default_factory=Budget)
+    counts: CountTime = field(default_factory=CountTime)
 
     @property
     def run_id(self) -> str:
@@ -232,18 +235,23 @@ class Drain:
             lines = (f"{one.table}: {one.outcome}, by {one.position}: {one.text}" for one in batch.followed)
             log.info("\n".join(lines))
         placed = {PLACE: place_text(claim.epoch, claim.end.version())}
-        statements = ddl_metadata(batch.followed)
-        applied = {result.table: batch_metadata(claim, result, self.run_id) for result in batch.applied}
+        statements, lake = ddl_metadata(batch.followed), self.lake.lake
+        applied = {
+            result.table: batch_metadata(claim, result, self.run_id, self.names.source(result.table))
+            for result in batch.applied
+        }
         for table in dict.fromkeys((*statements, *applied)):
             metadata = statements.get(table, {}) | applied.get(table, {})
             if table in batch.instead:
                 metadata["merged_because"] = batch.instead[table]
             explained = self._explanation(claim, table, metadata.get("rows", 0))
-            reports.add(self.names.delta(table), metadata | placed | explained)
+            count = {ROW_COUNT: RowCount(lake, partial(lake.path, *split_name(table)), self.counts)}
+            reports.add(self.names.delta(table), metadata | placed | explained | count)
         for landed in batch.landed:
             metadata = landed_metadata(claim, landed, self.run_id)
             explained = self._explanation(claim, landed.table, landed.images)
-            reports.add(self.names.log(landed.table), metadata | placed | explained)
+            count = {ROW_COUNT: RowCount(lake, partial(lake.log_path, *split_name(landed.table)), self.counts)}
+            reports.add(self.names.log(landed.table), metadata | placed | explained | count)
         for union in batch.published:
             if union.changed:
                 reports.add(self.names.delta(union.union), union_metadata(union, self.run_id) | placed)

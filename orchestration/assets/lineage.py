@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -10,7 +11,7 @@ import dagster as dg
 from cdc_core.errors import SchemaError, TableStopped
 from cdc_core.schema.names import split_name
 from cdc_core.schema.table import TableSchema
-from orchestration.assets.metadata import lake_columns, source_columns
+from orchestration.assets.metadata import COLUMN_LINEAGE, column_lineage, lake_columns, source_columns
 from orchestration.names import UNION
 from orchestration.settings import Settings
 
@@ -95,10 +96,12 @@ def delta_spec(settings: Settings, table: str, schema: TableSchema | None) -> dg
 
 
 def stored(settings: Settings, table: str, path: str) -> dict[str, Any]:
-    """The metadata of a Delta table: its name, in the catalog if it has one there, and where it is."""
+    """The metadata of a Delta table: its name, in the catalog if it has one there, and where it is, also as a URI."""
     rules = settings.catalog_rules
     name = str(rules.name(settings.destination, *split_name(table))) if rules else table
-    return {"dagster/table_name": name, "dagster/storage_kind": "delta", "path": dg.MetadataValue.path(path)}
+    uri = path if "://" in path else Path(path).absolute().as_uri()
+    kind = {"dagster/table_name": name, "dagster/storage_kind": "delta", "dagster/uri": uri}
+    return {**kind, "path": dg.MetadataValue.path(path)}
 
 
 def merged_spec(settings: Settings, table: str, schema: TableSchema | None) -> dg.AssetSpec:
@@ -117,7 +120,7 @@ def history_spec(settings: Settings, table: str, schema: TableSchema | None) -> 
         f"{_comment(schema)}Every version of each row of {table}, from the change log: since when, until when, and "
         "whether it is the present one."
     )
-    known = {key: value for key, value in spec.metadata.items() if key != "dagster/column_schema"}
+    known = {key: value for key, value in spec.metadata.items() if key not in ("dagster/column_schema", COLUMN_LINEAGE)}
     place = stored(settings, f"{table}__history", settings.paths.history_path(*split_name(table)))
     return spec.replace_attributes(
         key=settings.names.history(table),
@@ -127,7 +130,9 @@ def history_spec(settings: Settings, table: str, schema: TableSchema | None) -> 
     )
 
 
-def _lake_columns(settings: Settings, schema: TableSchema | None) -> tuple[dict[str, dg.TableSchema], str]:
+def _lake_columns(
+    settings: Settings, schema: TableSchema | None
+) -> tuple[dict[str, dg.TableSchema | dg.TableColumnLineage], str]:
     """The metadata of a Delta table's columns, and why there are none: the table then stops when its rows come."""
     try:
         if schema is None:
@@ -136,7 +141,8 @@ def _lake_columns(settings: Settings, schema: TableSchema | None) -> tuple[dict[
             raise TableStopped(schema.defect.reason, place=schema.name, hint=schema.defect.hint)
         own = settings.row_rules.of(schema.name)
         own.check(schema.name, schema.primary_key, [column.name for column in schema.shown])
-        return {"dagster/column_schema": lake_columns(schema)}, ""
+        lineage = column_lineage(schema, settings.names.source(schema.name))
+        return {"dagster/column_schema": lake_columns(schema), COLUMN_LINEAGE: lineage}, ""
     except (SchemaError, TableStopped) as error:
         return {}, f"\n\n**It cannot be in the lake:** {error.message} at {error.place}. {error.hint}"
 

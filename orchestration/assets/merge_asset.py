@@ -17,11 +17,13 @@ import dagster as dg
 from pydantic import Field
 
 from cdc_core.errors import LakeError, ServiceUnavailable, SluiceError
+from cdc_core.schema.names import split_name
 from orchestration.assets.checks import expected_result, expected_specs
 from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import history_spec, merged_spec
 from orchestration.assets.metadata import union_metadata
 from orchestration.assets.reports import Reports
+from orchestration.assets.row_count import ROW_COUNT, CountTime, RowCount
 from orchestration.assets.turns import queued
 from orchestration.assets.verdicts import Verdicts
 from orchestration.assets.waiting_rows import WaitingReports
@@ -34,7 +36,7 @@ from spark_jobs.apply.checks import expected
 from spark_jobs.apply.waiting_rows import WaitingRows
 from spark_jobs.expectations.expectation import Expectation
 from spark_jobs.following.follow import Follow, FollowOptions
-from spark_jobs.following.history.columns import work_of
+from spark_jobs.following.history.columns import table_of, work_of
 from spark_jobs.following.merged import Merged
 from spark_jobs.following.pending import Follows, place_of
 from spark_jobs.lake.remedy import copy_hint
@@ -63,7 +65,7 @@ class Following(dg.Config):
 class Run:
     """One run. `tables` are declared; other tables with a log are merged all the same. `stop` makes the service note
     that a table takes no more changes; `publish` brings a table's unions to its rows; `waiting` reports the rows that
-    wait."""
+    wait. `lake`: to count rows in."""
 
     context: dg.OpExecutionContext
     names: Names
@@ -75,8 +77,10 @@ class Run:
     selected: Collection[dg.AssetCheckKey]
     expected: Mapping[str, Sequence[Expectation]] = field(default_factory=dict)
     waiting: WaitingReports | None = None
+    lake: Lake | None = None
     verdicts: Verdicts = field(init=False)
     done: dict[str, Merged] = field(default_factory=dict)
+    counts: CountTime = field(default_factory=CountTime)
     _contradicting: list[Merged] = field(default_factory=list)
     _assets: dict[dg.AssetKey, str] = field(init=False)
 
@@ -138,7 +142,7 @@ class Run:
             self.context.log.warning(f"{merged.table}: {merged.view_error}")
         before = self.done.get(merged.table)
         self.done[merged.table] = before + merged if before else merged
-        self.reports.add(self.names.followed(merged.table), self._metadata(merged))
+        self.reports.add(self.names.followed(merged.table), self._metadata(merged) | self._count(merged.table))
         self._publish(merged)
         if self.waiting is not None and merged.expected:
             self.waiting.after(merged.epoch, [merged.table])
@@ -160,6 +164,14 @@ class Run:
                     self.context.log.error(f"{table} is not in {union.union}: {error}")
         except LakeError as error:
             self.context.log.error(str(error))
+
+    def _count(self, work: str) -> dict[str, RowCount]:
+        """The rows of a table, or of its history."""
+        if self.lake is None:
+            return {}
+        table = table_of(work)
+        at = self.lake.path if table is None else self.lake.history_path
+        return {ROW_COUNT: RowCount(self.lake, partial(at, *split_name(table or work)), self.counts)}
 
     def _stop_contradicting(self) -> None:
         while self._contradicting:
@@ -227,7 +239,19 @@ def _routine(settings: Settings, tables: LandedTables) -> Routine:
             stop = partial(_stop, canal, works.follows)
             unions = partial(_published, works.follows.lake)
             waiting = _waiting(context, canal, works.follows)
-            run = Run(context, names, declared, follow, stop, unions, reports, selected, tables.expected, waiting)
+            run = Run(
+                context,
+                names,
+                declared,
+                follow,
+                stop,
+                unions,
+                reports,
+                selected,
+                tables.expected,
+                waiting,
+                works.follows.lake,
+            )
             follow.gives_way = run.gives_way
             yield from run.run()
 

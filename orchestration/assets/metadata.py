@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
 from cdc_core.contract.claim import Claim
 from cdc_core.rows.columns.batch import arrow_type
+from cdc_core.rules.expressions import expression
 from cdc_core.schema.table import Column, TableSchema
 from spark_jobs.apply.result import Followed, TableResult
 from spark_jobs.lake.types import spark_type
 from spark_jobs.union.publish import Published
+
+COLUMN_LINEAGE = "dagster/column_lineage"
 
 
 def source_columns(schema: TableSchema) -> dg.TableSchema:
@@ -38,15 +41,24 @@ def lag_seconds(execute_times: Sequence[tuple[int, int]], applied_at: float) -> 
     return {f"lag_seconds_{name}": max(0.0, round(applied_at - second, 3)) for name, second in commits.items()}
 
 
-def batch_metadata(claim: Claim, result: TableResult, run_id: str) -> dict[str, Any]:
-    """The metadata of one table's materialization in one batch. Dagster plots the numbers."""
-    source, commit = result.source, result.commit
+def column_lineage(schema: TableSchema, source: dg.AssetKey) -> dg.TableColumnLineage:
+    """Returns of which columns of `source`, its table in MySQL, each column of a Delta table is made."""
+    names = {column.source_name.lower(): column.source_name for column in schema.stored}
+    return dg.TableColumnLineage(
+        {column.name: [dg.TableColumnDep(source, name) for name in _made_of(column, names)] for column in schema.shown}
+    )
+
+
+def batch_metadata(claim: Claim, result: TableResult, run_id: str, source: dg.AssetKey) -> dict[str, Any]:
+    """The metadata of one table's materialization in one batch. Dagster plots the numbers. `source`: its asset in
+    MySQL. Columns and their lineage are there when the batch changed them."""
+    counts, commit = result.source, result.commit
     facts: dict[str, Any] = {
-        "rows": source.inserts + source.updates + source.deletes,
-        "inserts": source.inserts,
-        "updates": source.updates,
-        "deletes": source.deletes,
-        "net_rows": source.net_rows,
+        "rows": counts.inserts + counts.updates + counts.deletes,
+        "inserts": counts.inserts,
+        "updates": counts.updates,
+        "deletes": counts.deletes,
+        "net_rows": counts.net_rows,
         "rows_inserted": commit.inserted if commit else 0,
         "rows_updated": commit.updated if commit else 0,
         "rows_deleted": commit.deleted if commit else 0,
@@ -69,7 +81,8 @@ def batch_metadata(claim: Claim, result: TableResult, run_id: str) -> dict[str, 
     if result.delta_version is not None:
         facts["delta_version"] = result.delta_version
     if result.created or result.added_columns:
-        facts["dagster/column_schema"] = lake_columns(_schema(claim, result.table))
+        schema = _schema(claim, result.table)
+        facts |= {"dagster/column_schema": lake_columns(schema), COLUMN_LINEAGE: column_lineage(schema, source)}
     return facts
 
 
@@ -92,6 +105,13 @@ def ddl_metadata(followed: Sequence[Followed]) -> dict[str, dict[str, Any]]:
         }
         for table, each in by_table.items()
     }
+
+
+def _made_of(column: Column, names: Mapping[str, str]) -> list[str]:
+    """Returns the source's columns that a column has its values of, by the source's names in lower case."""
+    if column.rule is None or not column.rule.expression:
+        return [column.source_name]
+    return [names[name] for name in expression(column.rule.expression).columns if name in names]
 
 
 def _columns(schema: TableSchema, types: Sequence[str]) -> dg.TableSchema:

@@ -20,6 +20,7 @@ import dagster as dg
 
 from cdc_core.contract.claim import Claim
 from cdc_core.position import EntryPosition
+from orchestration.assets.row_count import ROW_COUNT
 from orchestration.names import place_tags
 from spark_jobs.apply.result import BatchResult
 
@@ -86,6 +87,10 @@ class Reports:
         metadata = self._waiting[key]
         if EXPLAIN in metadata:
             metadata = metadata | {EXPLAIN: metadata[EXPLAIN].text()}
+        if ROW_COUNT in metadata:
+            count = metadata[ROW_COUNT].number()
+            others = {name: value for name, value in metadata.items() if name != ROW_COUNT}
+            metadata = others if count is None else {**others, ROW_COUNT: count}
         self.log_event(dg.AssetMaterialization(key, metadata=metadata, tags=place_tags(metadata)))
         del self._waiting[key]  # not before: a report that Dagster did not take is written at the run's end
         self._written[key] = now

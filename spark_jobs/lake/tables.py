@@ -296,6 +296,15 @@ class Lake(Paths):
         sizes = pa.table(self.open(path).get_add_actions()).column("size_bytes")
         return int(pc.sum(sizes).as_py() or 0)
 
+    def rows(self, path: str) -> int | None:
+        """Returns how many rows the table has by its log, or None if that does not say: a file has no statistics, or
+        the table may have deletion vectors."""
+        with self._kept.newest(path) as table:
+            if "deletionVectors" in (table.protocol().reader_features or ()):
+                return None
+            counts = pa.table(table.get_add_actions())["num_records"]
+        return None if counts.null_count else int(pc.sum(counts).as_py() or 0)
+
     def is_torn(self, path: str, version: int) -> bool:
         """Whether the file of a commit is empty, as a power cut can leave it. Only local lakes are checked."""
         folder = local_folder(path)

@@ -119,6 +119,11 @@ def test_a_delta_table_shows_columns_and_path(shop: dg.Definitions) -> None:
     ]
     assert metadata["path"] == dg.MetadataValue.path("/lake/shop/orders")
     assert metadata["dagster/table_name"] == "shop.orders"
+    assert metadata["dagster/uri"] == "file:///lake/shop/orders"
+    source = dg.AssetKey(["mysql", "shop", "shop", "orders"])
+    assert metadata["dagster/column_lineage"].deps_by_column == {
+        name: [dg.TableColumnDep(source, name)] for name in ("id", "note")
+    }
 
 
 def test_jobs_sensors_checks_and_pool(shop: dg.Definitions) -> None:

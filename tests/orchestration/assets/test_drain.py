@@ -238,7 +238,7 @@ def test_a_materialization_has_rows_positions_lag_and_version() -> None:
         "explain": "sluice explain shop shop.orders --batch 1",
         "place": place_text(0, EntryPosition("mysql-bin.000007", 1000).version()),
     }
-    assert materialized(result)[0].tags == {PLACE_TAG: metadata["place"]}
+    assert materialized(result)[0].tags == dict.fromkeys((PLACE_TAG, "dagster/data_version"), metadata["place"])
 
 
 def test_a_union_whose_files_changed_is_materialized() -> None:

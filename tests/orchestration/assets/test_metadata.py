@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dagster as dg
+
 from cdc_core.position import EntryPosition
+from cdc_core.rules.table_rule import TableRule
 from cdc_core.schema.ddl import EffectKind
-from orchestration.assets.metadata import ddl_metadata
+from orchestration.assets.metadata import column_lineage, ddl_metadata
 from spark_jobs.apply.result import Followed
+from tests.support.canal_double import ORDERS
 
 
 def test_statements_are_shown_by_table() -> None:
@@ -28,3 +32,18 @@ def test_statements_are_shown_by_table() -> None:
         ],
     }
     assert found["shop.b"]["ddl"] == "drop"
+
+
+def test_columns_come_from_the_source_columns() -> None:
+    """A renamed column from that of the other name, a computed one from all that its expression has."""
+    rule = TableRule(rename=(("note", "remark"),), computed=(("label", "CONCAT(CAST(id AS CHAR), note)"),))
+    source = dg.AssetKey(["mysql", "shop", "shop", "orders"])
+
+    found = column_lineage(rule.view(ORDERS), source).deps_by_column
+
+    assert {name: [dep.column_name for dep in deps] for name, deps in found.items()} == {
+        "id": ["id"],
+        "remark": ["note"],
+        "label": ["id", "note"],
+    }
+    assert {dep.asset_key for deps in found.values() for dep in deps} == {source}

@@ -40,7 +40,7 @@ def test_a_materialization_is_tagged_with_its_last_place() -> None:
     reports.add(dg.AssetKey("a"), {"rows": 1, "place": "0.200"})
     reports.add(dg.AssetKey("b"), {"rows": 1})
     reports.write_all()
-    assert [dict(one.tags or {}) for one in written] == [{"cdc/place": "0.200"}, {}]
+    assert [dict(one.tags or {}) for one in written] == [{"cdc/place": "0.200", "dagster/data_version": "0.200"}, {}]
 
 
 def test_reports_after_a_quick_batch_take_a_part_of_its_time() -> None:
