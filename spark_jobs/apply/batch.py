@@ -120,8 +120,9 @@ def apply_batch(
     refused += done.refused
     copies, refused = copied(batch, copier, refused) if copier else ((), refused)
     broken += broken_otherwise(batch, copies, done.unlogged)
-    published = _published(batch)
-    unpublished = _unpublished(batch, published, {*stopped, *(one.table for one in refused)})
+    changed = {*claim.table_names, *done.looked_up, *(one.table for one in (*done.cascaded, *copies))}
+    published = _published(batch, changed)
+    unpublished = _unpublished(batch, published, changed - {*stopped, *(one.table for one in refused)})
     refused += unpublished
     applied = tuple(one for one in applied if one.table not in {refusal.table for refusal in unpublished})
     whole = {*ddl.mended, *(one.table for one in copies)} & held
@@ -133,17 +134,16 @@ def apply_batch(
     )  # fmt: skip
 
 
-def _published(batch: Batch) -> tuple[Published, ...]:
-    """Publishes the unions whose shards the claim may have changed. Raises LakeError."""
-    unions, names = batch.lake.unions, batch.claim.table_names
+def _published(batch: Batch, changed: Collection[str]) -> tuple[Published, ...]:
+    """Publishes the unions whose shards may be `changed`. Raises LakeError."""
+    unions = batch.lake.unions
     if batch.claim.ddl:
         return tuple(publish(batch.lake, one) for one in unions.all)
-    return tuple(publish(batch.lake, one, names) for one in unions.among(names))
+    return tuple(publish(batch.lake, one, changed) for one in unions.among(changed))
 
 
-def _unpublished(batch: Batch, published: Iterable[Published], stopped: Collection[str]) -> tuple[Refusal, ...]:
-    """Returns the claim's tables, but the stopped ones, that a union cannot have: their own rows are right."""
-    going = {*batch.claim.table_names} - {*stopped}
+def _unpublished(batch: Batch, published: Iterable[Published], going: Collection[str]) -> tuple[Refusal, ...]:
+    """Returns the tables, of those that are `going` on, that a union cannot have: their own rows are right."""
     refused = {name: error for one in published for name, error in one.refused.items() if name in going}
     return tuple(Refusal(name, error).with_remedy(batch.claim.destination) for name, error in refused.items())
 

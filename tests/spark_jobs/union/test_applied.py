@@ -4,7 +4,9 @@ writes the tables, in this process instead of Spark's tasks."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -15,6 +17,9 @@ from cdc_core.errors import LakeError
 from cdc_core.schema.ddl import EffectKind
 from spark_jobs.apply import batch as applying
 from spark_jobs.apply import together
+from spark_jobs.apply.batch import apply_batch
+from spark_jobs.apply.cascade import Cascades, Done
+from spark_jobs.apply.result import Cascaded
 from spark_jobs.lake.state import app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.unions import Union, Unions
@@ -26,6 +31,7 @@ from tests.support.lake_trial import LakeTrial
 from tests.support.spark_feed import Change, Feed, Table, feed
 
 ORDERS = Union("all.orders", r"shop\.orders_(\d+)", ("shop",))
+NOT_0 = r"shop\.orders_([1-9]\d*)"
 FIELDS = pa.schema({"id": pa.int64(), "what": pa.string()})
 
 
@@ -100,6 +106,24 @@ def test_a_batch_whose_union_was_not_published_is_made_up(trial: LakeTrial, monk
     (again,) = trial.apply(200, 400).applied
     assert again.replayed
     assert (100, "new", "1") in union(trial)
+
+
+def test_rows_of_a_cascade_are_in_their_union(trial: LakeTrial) -> None:
+    """The claim has a row of the parent alone, which is no shard; its binlog has none of the shard's."""
+    put(trial.service, 0, Change(300, None, (1, "parent")))
+    name, path = "shop.orders_2", trial.lake.path("shop", "orders_2")
+
+    def follow(*_: Any) -> Done:
+        trial.lake.open(path).delete("id = 2")
+        return Done((Cascaded(name, "shop.orders_0", 1, 0),), looked_up={name: None})
+
+    cascades = SimpleNamespace(tables=lambda _: frozenset(), follow=follow)
+    trial.lake = Lake(trial.lake.root, complete=True, unions=Unions("d", (replace(ORDERS, pattern=NOT_0),)))
+    claim = trial.claim(200, 400)
+    assert claim.table_names == ("shop.orders_0",)
+    done = apply_batch(claim, trial.lake, trial.sessions, trial.service.url, cascades=cast(Cascades, cascades))
+    assert [(one.union, one.removed) for one in done.published] == [("all.orders", 1)]
+    assert union(trial) == {(1, "first", "1")}
 
 
 def test_a_dropped_shard_keeps_its_rows(trial: LakeTrial) -> None:
