@@ -12,6 +12,7 @@ from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.client_tables import ClientTables
 from spark_jobs.session import Sessions
+from spark_jobs.union.named import with_shards
 from spark_jobs.union.settled import noted_unions
 
 
@@ -32,7 +33,7 @@ def run(
     NotAsOf if a table has no version of the place."""
     names, unions = noted_rules(Lake(lake), destination, client), noted_unions(Lake(lake), destination)
     own = ClientTables(Lake(lake, catalog=names, unions=unions), destination, client)
-    found = as_of(own, asked, tuple(dict.fromkeys(tables)), nearest=nearest)
+    found = as_of(own, asked, with_shards(own.lake, tables), nearest=nearest)
     if create:
         with Sessions(spark, spark_token) as sessions, sessions.take() as session, lake_errors(lake):
             make_views(session, own, found)

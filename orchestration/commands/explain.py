@@ -20,6 +20,7 @@ from spark_jobs.past.asked import AskedPast, asked_position
 from spark_jobs.past.changed import ChangedRow
 from spark_jobs.past.explain import Explained, Explainer, TableExplained, holding, with_gtid
 from spark_jobs.past.noted import PastBatch, PastBatches, Span
+from spark_jobs.union.named import with_shards
 
 _UNREAD = "the source's binlog was not read"
 
@@ -41,12 +42,19 @@ def run(at: Access, tables: Sequence[str], asked: AskedPast, limit: int, *, binl
         reader, why = service.reader(at, span, newest, limit)
     one = with_gtid(asked.gtid) if asked.gtid else holding(asked_position(asked.position)) if asked.position else None
     rules = service.rules if service else None
-    found = Explainer(own, reader, why, limit, rules).explain(span, tables, one)
+    found = Explainer(own, reader, why, limit, rules).explain(span, _meant(own, tables, span), one)
     if as_json:
         print(json.dumps(facts(at, found), ensure_ascii=False), flush=True)
     else:
         show(found, limit)
     return 0
+
+
+def _meant(own: ClientTables, tables: Sequence[str], span: Span) -> list[str]:
+    """Returns the tables, and in the place of a union its shards: those that the span changed, if it is known to have
+    changed some."""
+    meant = with_shards(own.lake, tables)
+    return [one for one in meant if one in tables or one in span.tables] or meant
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from spark_jobs.catalog.notes import noted_rules
 from spark_jobs.following.now import now_sql, view_name
 from spark_jobs.following.pending import Follows
 from spark_jobs.lake.tables import Lake
+from spark_jobs.union.named import with_shards
 from spark_jobs.union.settled import noted_unions
 
 
@@ -21,7 +22,7 @@ def run(destination: str, tables: Sequence[str], lake: str, client: int, *, as_j
     """
     names, unions = noted_rules(Lake(lake), destination, client), noted_unions(Lake(lake), destination)
     follows = Follows(Lake(lake, catalog=names, unions=unions), destination, client)
-    named = list(dict.fromkeys(tables)) or follows.lake.logs(destination)
+    named = with_shards(follows.lake, tables) or follows.lake.logs(destination)
     if not named:
         hint = "Name the lake of a destination with `apply: land_first`, once a run has landed changes."
         raise LakeError(f"no table of {destination} has a change log", place=lake, hint=hint)

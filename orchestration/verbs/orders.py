@@ -41,12 +41,13 @@ class Order(BaseModel):
     """What a person asks for. `VERB`: the name of the command and of the module, and how the job's name begins; `POOL`:
     with whose runs the job takes turns; `SUMS`: facts of tables that a run's summary adds up; `READS`: whether it may
     read rows of the source, so that the service must have the rules of defs.yaml first. One that does not also goes on
-    while the source has failed."""
+    while the source has failed. `BY_SHARDS`: whether a union among its tables means all of its shards."""
 
     VERB: ClassVar[str]
     POOL: ClassVar[Pool] = "drain"
     SUMS: ClassVar[tuple[str, ...]] = ()
     READS: ClassVar[bool] = True
+    BY_SHARDS: ClassVar[bool] = True
 
     @property
     def action(self) -> str:
@@ -74,12 +75,22 @@ class Order(BaseModel):
             raise ValueError("must be driver or executors")
         return read_on
 
+    def by_shards(self, at: Access) -> Self:
+        """Returns the order with the shards of each union that it names. Raises ConfigError for a union where one table
+        is meant, and for one without shards."""
+        from orchestration.verbs.shards import shards_meant
+
+        if hasattr(self, "tables"):
+            return self.model_copy(update={"tables": shards_meant(at, self.tables, several=self.BY_SHARDS)})
+        shards_meant(at, [getattr(self, "table", WHOLE)], several=False)
+        return self
+
     def run(self, at: Access, report: Report) -> None:
-        """Does it; unions then have what their shards have. Raises SluiceError for what keeps all of it from being
-        done; what becomes of a table is reported."""
-        module = import_module(f"orchestration.verbs.{self.VERB}")
+        """Does it, to the shards of unions that are named; unions then have what their shards have. Raises SluiceError
+        for what keeps all of it from being done; what becomes of a table is reported."""
+        module, order = import_module(f"orchestration.verbs.{self.VERB}"), self.by_shards(at)
         try:
-            cast(Callable[[Order, Access, Report], None], module.run)(self, at, report)
+            cast(Callable[[Order, Access, Report], None], module.run)(order, at, report)
         finally:
             at.publish()
 
@@ -202,7 +213,7 @@ class Redo(_Past):
 
     A row that was changed since is listed and left. By default only what it would mean is shown."""
 
-    VERB, POOL = "redo", "own"
+    VERB, POOL, BY_SHARDS = "redo", "own", False
 
     number: int = Field(0, ge=0, description="The number of the undo, as it was reported.")
 
@@ -296,7 +307,7 @@ class Ddl(Order):
     Approved, a table is reloaded with the source's present columns and rows; rejected, it stays as it was, and
     stopped."""
 
-    VERB = "ddl"
+    VERB, BY_SHARDS = "ddl", False
 
     tables: Tables = Field(min_length=1, description="database.table, one or more, as their stops name them.")
     decision: str = Field(description="approve: tables are reloaded; reject: they stay as they were, and stopped.")

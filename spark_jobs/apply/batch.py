@@ -120,7 +120,8 @@ def apply_batch(
     refused += done.refused
     copies, refused = copied(batch, copier, refused) if copier else ((), refused)
     broken += broken_otherwise(batch, copies, done.unlogged)
-    changed = {*claim.table_names, *done.looked_up, *(one.table for one in (*done.cascaded, *copies))}
+    others = {*done.looked_up, *(one.table for one in done.cascaded), *(one.table for one in copies)}
+    changed = {*claim.table_names, *others}
     published = _published(batch, changed)
     unpublished = _unpublished(batch, published, changed - {*stopped, *(one.table for one in refused)})
     refused += unpublished

@@ -41,7 +41,9 @@ def shards_of(lake: Lake, union: Union, there: Iterable[File], only: Collection[
     """Returns the destination's shards that the lake has, or `only` these, without files where it has none. No two have
     the same values, also not with others whose files are `there`."""
     destination, found = lake.unions.destination, list[ShardTable]()
-    names = _names(lake, union) if only is None else [one for one in sorted(only) if union in lake.unions.among([one])]
+    names = (
+        shard_names(lake, union) if only is None else [one for one in sorted(only) if union in lake.unions.among([one])]
+    )
     folders = {name: "/".join(map(folder_of, split_name(name))) for name in names}
     own = f"{SHARDS}/{folder_of(destination)}"
     looked_at = {f"{own}/{folder}" for folder in folders.values()}
@@ -65,7 +67,7 @@ def shards_of(lake: Lake, union: Union, there: Iterable[File], only: Collection[
     return found
 
 
-def _names(lake: Lake, union: Union) -> list[str]:
+def shard_names(lake: Lake, union: Union) -> list[str]:
     """Returns the tables, `database.table`, that have a folder among the shards and still belong there."""
     root = lake.shards_path(union)
     names = (
