@@ -1,8 +1,10 @@
-"""deploy/install.sh in an environment that has nothing: each part is installed, and starts."""
+"""deploy/install.sh into a prefix that has nothing: each part is installed, and starts. The next part comes on top: it
+needs all that the one before it does, and more."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,18 +20,25 @@ from spark_jobs.session import connect
 from tests.support.checkout import checked_out
 
 pytestmark = [pytest.mark.full, pytest.mark.integration]
+Install = Callable[[str], Path]
 
 
-def install(part: str, folder: Path) -> Path:
-    """The prefix into which the script has installed a part of a clean checkout."""
-    checked_out(folder / "src")
-    environment = bare() | {"SLUICE_PREFIX": str(folder / "opt"), "PYTHON": sys.executable}
-    done = subprocess.run(
-        [folder / "src" / "deploy" / "install.sh", part], env=environment, capture_output=True, text=True, cwd=folder
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("install: done\n")
-    return folder / "opt"
+@pytest.fixture(scope="module")
+def install(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Install]:
+    """Installs a part of a clean checkout by the script. Returns its prefix, which is that of all."""
+    folder = tmp_path_factory.mktemp("install")
+    script, prefix = checked_out(folder / "src") / "deploy" / "install.sh", folder / "opt"
+    environment = bare() | {"SLUICE_PREFIX": str(prefix), "PYTHON": sys.executable}
+    environment["PIP_COMPILE"] = "0"  # what no part imports need not be compiled
+
+    def installed(part: str) -> Path:
+        done = subprocess.run([script, part], env=environment, capture_output=True, text=True, cwd=folder)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.endswith("install: done\n")
+        return prefix
+
+    yield installed
+    shutil.rmtree(folder)  # a gigabyte
 
 
 def bare() -> dict[str, str]:
@@ -66,9 +75,9 @@ def running(command: list[str], ready: Callable[[], bool], environment: dict[str
             process.wait(60)
 
 
-def test_the_service_is_installed_without_spark_and_dagster(tmp_path: Path) -> None:
+def test_the_service_is_installed_without_spark_and_dagster(install: Install, tmp_path: Path) -> None:
     """It answers at its door, as the unit and the image start it."""
-    prefix = install("service", tmp_path)
+    prefix = install("service")
     http, flight = free_port(), free_port()
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "canal.properties").write_text(
@@ -82,9 +91,9 @@ def test_the_service_is_installed_without_spark_and_dagster(tmp_path: Path) -> N
         assert listening(flight)
 
 
-def test_spark_is_installed_with_delta(tmp_path: Path) -> None:
+def test_spark_is_installed_with_delta(install: Install, tmp_path: Path) -> None:
     """It makes a Delta table for a client with its token, and does not start without one."""
-    prefix = install("spark", tmp_path)
+    prefix = install("spark")
     port, token, program = free_port(), "of-this-test", str(prefix / "bin" / "sluice-spark")
     refused = subprocess.run([program], env=bare(), capture_output=True, text=True)
 
@@ -99,9 +108,9 @@ def test_spark_is_installed_with_delta(tmp_path: Path) -> None:
         spark.stop()
 
 
-def test_dagster_is_installed_with_its_settings(tmp_path: Path) -> None:
+def test_dagster_is_installed_with_its_settings(install: Install, tmp_path: Path) -> None:
     """The code server loads a folder of destinations, and the pages answer beside it."""
-    prefix = install("dagster", tmp_path)
+    prefix = install("dagster")
     (tmp_path / "defs").mkdir()
     code, web = free_port(), free_port()
     environment = {
