@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pymysql
+from pymysql.constants import ER
 from pymysql.cursors import DictCursor
 
 from cdc_core.errors import ConfigError, SluiceError
@@ -148,10 +149,16 @@ class AskedSource:
 
 
 def _behind(conn: Connection) -> float | None:
+    """MariaDB wants another privilege for it, SLAVE MONITOR: without it this alone is unknown."""
     version = version_of(conn)
     modern = not version.mariadb and version.number >= (8, 0, 22)
+    rows: list[dict[str, Any]] = []
     with conn.cursor(DictCursor) as cursor:
-        cursor.execute("SHOW REPLICA STATUS" if modern else "SHOW SLAVE STATUS")
-        rows: list[dict[str, Any]] = list(cursor.fetchall())
+        try:
+            cursor.execute("SHOW REPLICA STATUS" if modern else "SHOW SLAVE STATUS")
+            rows = list(cursor.fetchall())
+        except pymysql.err.OperationalError as error:
+            if error.args[0] != ER.SPECIFIC_ACCESS_DENIED_ERROR:
+                raise
     found = [row.get("Seconds_Behind_Source", row.get("Seconds_Behind_Master")) for row in rows]
     return max((float(one) for one in found if one is not None), default=None)

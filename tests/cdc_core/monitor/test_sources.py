@@ -9,6 +9,7 @@ import pytest
 from cdc_core.errors import ConfigError
 from cdc_core.monitor.sources import NO_ACCOUNT, AskedSource, MySqlAccounts, accounts_in
 from orchestration.stack.mysql.server import MySqlServer
+from tests.support.pair import Pair
 
 FILE = """
 [client]
@@ -110,6 +111,45 @@ def test_a_server_is_asked(mysql8: MySqlServer) -> None:
     assert source.ask(8.0).error == ""  # the connection was there before
     source.close()
     assert "refuses the account (1045)" in source.ask(9.0).error
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", ["mysql57", "mysql9", "mariadb"])
+def test_servers_of_each_kind_are_asked(request: pytest.FixtureRequest, name: str) -> None:
+    """With REPLICATION CLIENT alone, in the words of each version."""
+    server: MySqlServer = request.getfixturevalue(name)
+    server.execute(
+        "DROP USER IF EXISTS monitor_sees@'%'",
+        "CREATE USER monitor_sees@'%' IDENTIFIED BY 'x'",
+        "GRANT REPLICATION CLIENT ON *.* TO monitor_sees@'%'",
+    )
+    address = f"127.0.0.1:{server.port}"
+    source = AskedSource(address, MySqlAccounts.of("monitor_sees", "x").settings_of(address))
+    found = source.ask(7.0)
+    source.close()
+
+    assert (found.error, found.behind) == ("", None)
+    assert found.journals is not None
+    assert found.journals.index(found.journals.end) == len(found.journals.logs) - 1
+
+
+@pytest.mark.integration
+def test_a_replica_says_how_far_it_is_behind(tmp_path: Path) -> None:
+    """Its own source is the first place where rows may wait."""
+    pair = Pair.start(tmp_path, gtid=False)
+    try:
+        pair.caught_up()
+        pair.replica.execute(
+            "CREATE USER monitor_sees@'%' IDENTIFIED BY 'x'", "GRANT REPLICATION CLIENT ON *.* TO monitor_sees@'%'"
+        )
+        address = f"127.0.0.1:{pair.replica.port}"
+        source = AskedSource(address, MySqlAccounts.of("monitor_sees", "x").settings_of(address))
+        found = source.ask(7.0)
+        source.close()
+    finally:
+        pair.stop()
+
+    assert (found.error, found.behind) == ("", 0.0)
 
 
 @pytest.mark.integration
