@@ -63,6 +63,11 @@ class Names:
     def safe(self) -> str:
         return safe_name(self.destination)
 
+    def group(self, table: str) -> str:
+        """Returns the group of a table's assets: one for each database."""
+        database = safe_name(split_name(table)[0])
+        return self.safe if database == self.safe else f"{self.safe}_{database}"
+
     @property
     def asset(self) -> str:
         """The name of the multi-asset, of its op and of its pool."""

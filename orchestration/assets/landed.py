@@ -87,6 +87,7 @@ def log_spec(settings: Settings, table: str) -> dg.AssetSpec:
         {"delta"},
         f"Every change of {table} as of the last acked batch: a row for each image, appended exactly once.",
         stored(settings, f"{table}__log", settings.paths.log_path(*split_name(table))),
+        table=table,
         deps=[names.store, names.source(table)],
         skippable=True,
     )

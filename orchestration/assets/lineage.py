@@ -52,6 +52,7 @@ def union_assets(settings: Settings, tables: Sequence[str]) -> list[dg.AssetSpec
             {"delta"},
             f"The rows of {len(shards)} tables, each with its own {' and '.join(union.partitions)}.",
             {**stored(settings, union.table, settings.paths.path(*split_name(union.table))), UNION: union.table},
+            table=union.table,
             deps=[names.delta(shard) for shard in shards],
         )
         specs.append(spec)
@@ -64,12 +65,14 @@ def spec_of(
     kinds: set[str],
     description: str,
     metadata: Mapping[str, Any],
+    table: str | None = None,
     **more: Any,
 ) -> dg.AssetSpec:
-    """An asset of the destination, with its group, owners and tags."""
+    """An asset of the destination, with its group, owners and tags; one of a `table` is in the group of its
+    database."""
     return dg.AssetSpec(
         key,
-        group_name=settings.group or settings.names.safe,
+        group_name=settings.group or (settings.names.group(table) if table else settings.names.safe),
         kinds=kinds,
         owners=settings.owners,
         tags={**settings.tags, "cdc/destination": settings.names.safe},
@@ -90,6 +93,7 @@ def delta_spec(settings: Settings, table: str, schema: TableSchema | None) -> dg
         {"delta", "spark"},
         f"{_comment(schema)}{table} as of the last acked batch: {key}, each change applied exactly once.{trouble}",
         {**stored(settings, table, settings.paths.path(*split_name(table))), **known},
+        table=table,
         deps=[names.store, names.source(table)],
         skippable=True,
     )
@@ -151,7 +155,7 @@ def _source(settings: Settings, table: str, schema: TableSchema | None) -> dg.As
     known = {"dagster/column_schema": source_columns(schema)} if schema else {}
     metadata = {"dagster/table_name": table, "dagster/storage_kind": "mysql", **known}
     text = _comment(schema) or f"{table} in MySQL."
-    return spec_of(settings, settings.names.source(table), {"mysql"}, text, metadata)
+    return spec_of(settings, settings.names.source(table), {"mysql"}, text, metadata, table)
 
 
 def _service(settings: Settings) -> dg.MetadataValue:

@@ -108,6 +108,23 @@ def test_the_graph_of_a_destination(shop: dg.Definitions) -> None:
     assert {node.tags["tier"] for node in graph.asset_nodes} == {"gold"}
 
 
+def test_many_tables_are_in_groups_by_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources and tables of the lake; the store is in the destination's, and so is a database of the same name."""
+    tables = [
+        replace(ORDERS, database=database, table=f"t{number}") for database in ("shop", "my.hr", "crm")
+        for number in range(170)
+    ]  # fmt: skip
+    monkeypatch.setattr(Connector, "tables", lambda _self: tables)
+    file = tmp_path / "shop" / "defs.yaml"
+    file.parent.mkdir()
+    attributes = {"destination": "shop", "lake": "/lake"}
+    file.write_text(yaml.safe_dump({"type": "orchestration.destination.CdcDestination", "attributes": attributes}))
+
+    groups = [node.group_name for node in load_folder(tmp_path).resolve_asset_graph().asset_nodes]
+
+    assert {name: groups.count(name) for name in groups} == {"shop": 341, "shop_my_hr": 340, "shop_crm": 340}
+
+
 def test_a_delta_table_shows_columns_and_path(shop: dg.Definitions) -> None:
     """The column schema is in Delta's types, with key and comments."""
     metadata = shop.resolve_asset_graph().get(dg.AssetKey(["delta", "shop", "shop", "orders"])).metadata
