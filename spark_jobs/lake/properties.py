@@ -51,10 +51,10 @@ def set_properties(table: DeltaTable, properties: Mapping[str, str], noted: Comm
         table.alter.set_table_properties(dict(properties), raise_if_not_exists=False, commit_properties=noted)
         return
     tries = 1 if noted is not None and (noted.app_transactions or noted.max_commit_retries == 0) else _TRIES
-    _commit(table, folder, lambda: _actions(table, properties, noted), tries)
+    commit_here(table, folder, lambda: _actions(table, properties, noted), tries)
     every = int(table.metadata().configuration.get("delta.checkpointInterval", _CHECKPOINT_EVERY))
     if (table.version() + 1) % every == 0:
-        _checkpoint(table, folder)
+        write_checkpoint(table, folder)
 
 
 def without_features(table: DeltaTable, features: Collection[str]) -> bool:
@@ -63,15 +63,15 @@ def without_features(table: DeltaTable, features: Collection[str]) -> bool:
 
     Delta's DROP FEATURE would add another feature in their place, `checkpointProtection`, which delta-rs does not
     write. It keeps old programs from making checkpoints of old versions; these need the removed features still."""
-    folder = _folder(table)
+    folder = commits_folder(table)
     if folder is None or features_of(table) & _TIMED:
         return False
-    _commit(table, folder, lambda: _protocol_without(table, features), _TRIES)
-    _checkpoint(table, folder)
+    commit_here(table, folder, lambda: _protocol_without(table, features), _TRIES)
+    write_checkpoint(table, folder)
     return True
 
 
-def _commit(table: DeltaTable, folder: Path, actions: Callable[[], str], tries: int) -> None:
+def commit_here(table: DeltaTable, folder: Path, actions: Callable[[], str], tries: int) -> None:
     """Commits the actions as the next version, or as a later one if other commits left the definition as it is. The
     table is then at the version of that commit, whatever has followed it."""
     opened = _definition(table)
@@ -88,7 +88,7 @@ def _commit(table: DeltaTable, folder: Path, actions: Callable[[], str], tries: 
     raise CommitFailedError(f"another commit made version {table.version()} of {table.table_uri}")
 
 
-def _checkpoint(table: DeltaTable, folder: Path) -> None:
+def write_checkpoint(table: DeltaTable, folder: Path) -> None:
     """Writes a checkpoint, and removes drafts that writers left when they were killed. Without it the commit stands all
     the same, and the next checkpoint has it."""
     with suppress(DeltaError, OSError):
@@ -105,11 +105,11 @@ def _may_need_feature(name: str, text: str) -> bool:
 def _own_commits(table: DeltaTable) -> Path | None:
     """Returns the folder of the commits if they can be written here, and delta-rs would add a feature."""
     by_features = table.protocol().min_writer_version == BY_FEATURES
-    return _folder(table) if by_features and features_of(table) <= _KNOWN else None
+    return commits_folder(table) if by_features and features_of(table) <= _KNOWN else None
 
 
-def _folder(table: DeltaTable) -> Path | None:
-    """Returns the folder of the commits of a local table."""
+def commits_folder(table: DeltaTable) -> Path | None:
+    """Returns the folder of the commits of a local table, None in an object store."""
     folder = local_folder(table.table_uri)
     return folder / "_delta_log" if folder and (folder / "_delta_log").is_dir() else None
 
@@ -136,7 +136,7 @@ def _metadata(table: DeltaTable, properties: Mapping[str, str]) -> str:
 
 def _actions(table: DeltaTable, properties: Mapping[str, str], noted: CommitProperties | None) -> str:
     now, more = int(time.time() * 1000), (noted and noted.custom_metadata) or {}
-    lines = [_info(table, "SET TBLPROPERTIES", {"properties": json.dumps(dict(properties))}, more)]
+    lines = [commit_info(table, "SET TBLPROPERTIES", {"properties": json.dumps(dict(properties))}, more)]
     lines.append(_metadata(table, properties))
     for one in (noted and noted.app_transactions) or ():
         lines.append(json.dumps({"txn": {"appId": one.app_id, "version": one.version, "lastUpdated": now}}))
@@ -151,11 +151,12 @@ def _protocol_without(table: DeltaTable, features: Collection[str]) -> str:
         "readerFeatures": [one for one in found.reader_features or () if one not in features],
         "writerFeatures": [one for one in found.writer_features or () if one not in features],
     }
-    about = _info(table, "DROP FEATURE", {"featureName": ", ".join(features)}, {})
+    about = commit_info(table, "DROP FEATURE", {"featureName": ", ".join(features)}, {})
     return f"{about}\n{json.dumps({'protocol': fields})}\n"
 
 
-def _info(table: DeltaTable, operation: str, parameters: Mapping[str, str], more: Mapping[str, Any]) -> str:
+def commit_info(table: DeltaTable, operation: str, parameters: Mapping[str, str], more: Mapping[str, Any]) -> str:
+    """Returns the line of a commit that says what made it, with `more`, such as Delta's user metadata."""
     about = {
         "timestamp": int(time.time() * 1000),
         "operation": operation,

@@ -21,7 +21,7 @@ from cdc_core.errors import LakeError
 Places = npt.NDArray[np.int64]
 _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
-_FROM_Z85 = bytes.maketrans(_Z85, _B85)
+_FROM_Z85, _TO_Z85 = bytes.maketrans(_Z85, _B85), bytes.maketrans(_B85, _Z85)
 _MAGIC = 1681511377
 _WITH_RUNS, _WITHOUT_RUNS = 12347, 12346  # the cookies of a bitmap
 _SPARSE = 4096  # values of a container that lists them
@@ -46,12 +46,21 @@ def deleted_places(vector: Mapping[str, Any] | None, folder: FileSystem) -> Plac
         return places_in(_decoded(where))
     if kind != "u":
         raise LakeError("a deletion vector lies outside of its table", place=where, hint=_HINT)
-    prefix, name = where[:-_UUID], UUID(bytes=_decoded(where[-_UUID:]))
-    path = f"{prefix}/deletion_vector_{name}.bin".lstrip("/")
-    with folder.open_input_file(path) as file:
+    with folder.open_input_file(vector_file(where)) as file:
         file.seek(int(vector.get("offset") or 0))
         (size,) = struct.unpack(">i", file.read(4))
         return places_in(file.read(size))
+
+
+def vector_file(where: str) -> str:
+    """Returns the path in the table of the file of a vector of kind `u`."""
+    prefix, name = where[:-_UUID], UUID(bytes=_decoded(where[-_UUID:]))
+    return f"{prefix}/deletion_vector_{name}.bin".lstrip("/")
+
+
+def renamed(where: str, name: UUID) -> str:
+    """Returns the same for a file with another name."""
+    return where[:-_UUID] + base64.b85encode(name.bytes).translate(_TO_Z85).decode()
 
 
 def _decoded(text: str) -> bytes:

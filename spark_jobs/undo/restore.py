@@ -4,6 +4,7 @@ A restored table is a copy whose rows come from its own past: the rows that `as_
 of the new epoch, and the note of a copy at the place. So all that holds for a copy holds for it: what earlier epochs
 applied no longer counts, rows up to the place are left out, and those after it apply once, also without a key. Delta's
 RESTORE is not used: it takes no txnVersion back and carries none, so a table would be between two places for a moment.
+Spark makes the commit only where `set_back` does not.
 
 The cursor comes first. From then on the lake is as after any rewind, which is safe whatever is killed: a table that is
 not restored is right again when reading has come to where the table was.
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
+from deltalake.exceptions import CommitFailedError, DeltaError
 from pyspark.sql import DataFrame
 from pyspark.sql.connect.session import SparkSession
 
@@ -38,6 +40,7 @@ from spark_jobs.load.replacement import Target, one_commit
 from spark_jobs.load.result import LakeClient, WentOn
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.place import SnapshotPlace
+from spark_jobs.undo.set_back import SetBack, set_back
 
 _RESTORED = "restored"  # in the user metadata of a commit
 
@@ -102,7 +105,8 @@ class Restorer:
         if entered is not None and (entered.applied or 0) > place.note.low:
             raise WentOn(target.path)
         made = _Made.of(self, target, chosen, entered, place)
-        _replace(self.sessions, tables, made)
+        if entered is None or not _set_back(tables, made):
+            _replace(self.sessions, tables, made)
         return Restored(table, target.committed(made.about))
 
     def _why_not(self, chosen: Chosen, place: Place) -> str:
@@ -167,6 +171,25 @@ class _Made:
         if now is not None and UNFILLED_NUMBER in now.properties:  # a note of old values never repeats a number
             properties[UNFILLED_NUMBER] = now.properties[UNFILLED_NUMBER]
         return cls(target, chosen, state, properties, mark, json.dumps(about).replace("$", "\\u0024"))
+
+
+def _set_back(tables: ClientTables, made: _Made) -> bool:
+    """Makes the commit without Spark if it can be, and returns whether it has. Raises WentOn as below."""
+    target, chosen = made.target, made.chosen
+    if chosen.version is None or chosen.later:
+        return False
+    wanted = SetBack(made.properties, made.state.comment, target.app, made.mark.upto, made.about)
+    try:
+        now, then = tables.lake.open(target.path), tables.lake.open(target.path, chosen.version)
+        applied = now.transaction_version(target.app)
+        is_ours = now.metadata().configuration.get(FENCE) == target.fence.token
+        if not is_ours or (applied is not None and applied >= made.mark.upto):
+            raise WentOn(target.path)
+        return set_back(now, then, wanted)
+    except CommitFailedError as error:
+        raise WentOn(target.path) from error
+    except (DeltaError, OSError):  # Spark says what is wrong
+        return False
 
 
 def _replace(sessions: Sessions, tables: ClientTables, made: _Made) -> None:

@@ -1,7 +1,7 @@
 """Ten tables set back by a thousand batches. Prints JSON.
 
-`rollback`: the seconds in which ten tables of a few rows are found as of a place 1,000 batches ago, and restored to it
-by Spark. Rows cost besides what a copy of them within the lake costs. The cursor's part, one write, is not in it.
+`rollback`: the seconds in which ten tables of a few rows are found as of a place 1,000 batches ago, and restored to
+it. More rows cost no more in a local lake. The cursor's part, one write, is not in it.
 
     python -m tests.bench.bench_rollback [--batches 100]
 """
