@@ -106,7 +106,7 @@ class QuarantineTable:
             belonging = self._belonging(table, (epoch, state.applied or 0), app)
             rows = _rows(belonging)
         except Exception as error:  # delta-rs has no class for those of a file
-            if isinstance(error, OSError) or store_failed(error):
+            if store_failed(error):
                 message = f"the quarantine cannot be read: {first_line(error)}"
                 raise LakeError(message, place=self.path, hint=_HINT) from error
             message = f"the quarantine is damaged: {first_line(error)}"
@@ -141,7 +141,7 @@ class QuarantineTable:
         except CommitFailedError as error:
             raise self._taken() from error
         except (DeltaError, OSError) as error:
-            if isinstance(error, OSError) or store_failed(error):
+            if store_failed(error):
                 message = f"the quarantine cannot be written: {first_line(error)}"
                 raise LakeError(message, place=self.path, hint=_HINT) from error
             message = f"the quarantine does not take its rows: {first_line(error)}"

@@ -7,6 +7,7 @@ is away, the disk is full, another writer was faster.
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -55,6 +56,7 @@ _PASSING = (
 )
 # as delta-rs' object_store says it; "Object at location ... not found" is a file that is gone
 _STORE_FAILED = re.compile(r"Generic (?!DeltaTable)\w+ error\b|The operation lacked ")
+_OF_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
 _TOO_SHORT = ("Requested range was invalid", "416 Range Not Satisfiable")
 
 _Given = TypeVar("_Given")
@@ -136,8 +138,11 @@ def first_line(error: BaseException) -> str:
 
 
 def store_failed(error: BaseException) -> bool:
-    """Whether the store of a file failed, by the text of delta-rs, which has no class for it. That says nothing of the
-    file, and may pass."""
+    """Whether the store of a file failed: by the number of the system's error, or by the text of delta-rs, which has no
+    class for it. That says nothing of the file, and may pass. A file that is gone or cannot be decoded, for which
+    Arrow has an OSError without a number, is damage."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno not in _OF_FILE
     text = str(error)
     return _STORE_FAILED.search(text) is not None and not any(one in text for one in _TOO_SHORT)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 from pyspark.errors import PySparkException, PySparkValueError
 from pyspark.errors.exceptions.connect import AnalysisException, SparkException
 
 from cdc_core.errors import DecodeError, LakeError, TableStopped
-from spark_jobs.lake.failures import SparkRefusal, lake_errors, raised_by_task
+from spark_jobs.lake.failures import SparkRefusal, lake_errors, raised_by_task, store_failed
 
 WRAPPED = "[TASK_WRITE_FAILED] Task failed while writing rows. SQLSTATE: 58030\nCaused by: {}"
 
@@ -89,3 +91,20 @@ def test_what_a_worker_lacks_is_looked_for_by_a_command(text: str) -> None:
     with pytest.raises(LakeError, match=text.partition(" ")[2]) as caught, lake_errors("/lake/t", "Copy it."):
         raise SparkException(f"Traceback (most recent call last):\n{text}")
     assert "sluice check" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("error", "failed"),
+    [
+        (OSError(errno.EIO, "Input/output error"), True),
+        (PermissionError(errno.EACCES, "Permission denied"), True),
+        (TimeoutError(errno.ETIMEDOUT, "timed out"), True),
+        (OSError("Generic S3 error: 503 Service Unavailable"), True),
+        (FileNotFoundError(errno.ENOENT, "No such file or directory"), False),
+        (OSError("Couldn't deserialize thrift: TProtocolException: Invalid data"), False),
+        (ValueError("Parquet magic bytes not found in footer"), False),
+    ],
+)
+def test_a_store_that_fails_is_told_from_damage(error: Exception, *, failed: bool) -> None:
+    """A system's error may pass; a file that is gone, or that Arrow cannot decode, is damage."""
+    assert store_failed(error) is failed
