@@ -169,12 +169,13 @@ def commit_info(table: DeltaTable, operation: str, parameters: Mapping[str, str]
 
 def _written(folder: Path, version: int, actions: str) -> bool:
     """Writes a commit whole or not at all, and returns False if there is a commit of that version."""
-    draft = folder / _DRAFT.format(uuid.uuid4())
+    draft, commit = folder / _DRAFT.format(uuid.uuid4()), folder / f"{version:020d}.json"
     try:
         draft.write_text(actions, encoding="utf-8")
-        (folder / f"{version:020d}.json").hardlink_to(draft)
+        commit.hardlink_to(draft)
     except FileExistsError:
-        return False
+        return commit.samefile(draft)  # of NFS it may be the second answer to a call that was done
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
     return True

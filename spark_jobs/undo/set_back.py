@@ -48,20 +48,26 @@ def set_back(now: DeltaTable, then: DeltaTable, wanted: SetBack) -> bool:
         return False
     links = Links(log.parent)
     try:
-        files = _Files.of(log, now.version(), then.version(), links)
-        if files.vectored and VECTORS not in features_of(now):
-            raise UnknownForm("the table has lost the feature of these files")
-        lines = [_about(now, then, wanted, files), {"metaData": _metadata(now, then, wanted)}, *files.actions()]
-        lines.append({"txn": {"appId": wanted.app, "version": wanted.upto, "lastUpdated": _now()}})
-        text = "".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines)
-        commit_here(now, log, lambda: text, 1)
-    except CommitFailedError:
-        links.undo()
-        raise
-    except (UnknownForm, OSError):  # the files are gone, or cannot be linked: Spark says what is wrong
+        text = _commit(log, now, then, wanted, links)
+    except (UnknownForm, OSError, ValueError, LookupError):  # gone, or not understood: Spark says what is wrong
         links.undo()
         return False
+    try:
+        commit_here(now, log, lambda: text, 1)
+    except CommitFailedError:  # another error says nothing of the commit: it may stand, and need the links
+        links.undo()
+        raise
     return True
+
+
+def _commit(log: Path, now: DeltaTable, then: DeltaTable, wanted: SetBack, links: Links) -> str:
+    """Returns the commit, whose files are linked. Raises UnknownForm, OSError, ValueError, LookupError."""
+    files = _Files.of(log, now.version(), then.version(), links)
+    if files.vectored and VECTORS not in features_of(now):
+        raise UnknownForm("the table has lost the feature of these files")
+    lines = [_about(now, then, wanted, files), {"metaData": _metadata(now, then, wanted)}, *files.actions()]
+    lines.append({"txn": {"appId": wanted.app, "version": wanted.upto, "lastUpdated": _now()}})
+    return "".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines)
 
 
 @dataclass(frozen=True, slots=True)

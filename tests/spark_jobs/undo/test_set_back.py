@@ -99,6 +99,38 @@ class TestFiles:
         assert sorted(table.rglob("*.parquet")) == before
         assert [row["id"] for row in rows(table)] == [9]
 
+    def test_an_error_after_the_commit(self, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The files of a commit that stands stay, whatever fails after it."""
+        expected = rows(table, 1)
+
+        def fails(_: DeltaTable) -> None:
+            raise OSError("too many open files")
+
+        monkeypatch.setattr(DeltaTable, "update_incremental", fails)
+        with pytest.raises(OSError, match="too many"):
+            put_back(table, 1)
+        assert DeltaTable(table).version() == 4
+        assert rows(table) == expected
+
+    def test_a_link_that_is_answered_twice(self, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A commit that is there is ours if it is our file, also where the file system says that it was there."""
+        link = Path.hardlink_to
+
+        def twice(new: Path, old: Path) -> None:
+            link(new, old)
+            if new.suffix == ".json":
+                raise FileExistsError(new)
+
+        monkeypatch.setattr(Path, "hardlink_to", twice)
+        assert put_back(table, 1)
+        assert rows(table) == rows(table, 1)
+
+    def test_a_torn_checkpoint(self, table: Path) -> None:
+        """What is not understood is left to Spark."""
+        then, now = DeltaTable(table, 2), DeltaTable(table)
+        (table / "_delta_log" / f"{1:020d}.checkpoint.parquet").write_bytes(b"PAR1")
+        assert not set_back(now, then, wanted(then))
+
     @pytest.mark.parametrize("of", ["delta.enableChangeDataFeed", "delta.appendOnly"])
     def test_left_to_spark(self, table: Path, of: str) -> None:
         """A table with a property that asks more of a writer is not written here."""
