@@ -17,7 +17,7 @@ from cdc_core.monitor.alarms import Alarms
 from cdc_core.monitor.picture import Picture
 from cdc_core.monitor.reading import ClusterReader
 from cdc_core.monitor.rules import AlarmLimits, Verdict, judged
-from cdc_core.monitor.sources import AskedSource, MySqlAccounts, SourceView
+from cdc_core.monitor.sources import AskedSource, MySqlAccounts, SourceView, shown
 from cdc_core.monitor.views import ClusterView
 from cdc_core.monitor.watch import Watch, watched
 
@@ -116,6 +116,7 @@ class ClusterMonitor:
         for address in [one for one in self._sources if one not in addresses]:
             self._of_sources.submit(self._sources.pop(address).close)
             self._answers.pop(address, None)
+            self._running.pop(f"source {address}", None)
         for address in addresses - self._sources.keys():
             self._sources[address] = AskedSource(address, self._accounts.settings_of(address))
         now, often = self._clock(), max(_SOURCE_SECONDS, self.every)
@@ -132,7 +133,8 @@ class ClusterMonitor:
             try:
                 self._answers[source.address] = source.ask(now)
             except Exception as error:  # of a server that answers as none of MySQL's does
-                self._answers[source.address] = SourceView(source.address, now, error=f"not understood: {error!r}")
+                why = shown(f"not understood: {error!r}")
+                self._answers[source.address] = SourceView(source.address, now, error=why)
 
         return self._start(f"source {source.address}", self._of_sources, ask)
 

@@ -85,6 +85,8 @@ def judged(picture: Picture, watch: Watch, limits: AlarmLimits) -> Verdict:
         if picture.lag(key).nbytes is None and client.cursor and not picture.lag(key).purged:
             kinds = TroubleKind.CLIENT_LAG, TroubleKind.BINLOG, TroubleKind.NO_CLIENT
             unknown |= {(key[0], kind, _subject(key)) for kind in kinds}
+        if client.source and client.source not in picture.sources:
+            unknown.add((key[0], TroubleKind.SOURCE, client.source))
     away = frozenset(one.name for one in picture.clusters if one.away)
     return Verdict(tuple(troubles), away, frozenset(unknown) - {one.key for one in troubles})
 

@@ -24,6 +24,7 @@ from cdc_core.source.settings import SourceSettings, SslMode
 
 NO_ACCOUNT = "no account for MySQL was given"
 _ALL = "client"
+_LONGEST = 500  # characters of an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,11 @@ def accounts_in(path: Path) -> MySqlAccounts:
     return MySqlAccounts(groups, others)
 
 
+def shown(text: str) -> str:
+    """One line of bounded length, without what a terminal would obey: any server may have written it."""
+    return "".join(one if one.isprintable() else " " for one in text[:_LONGEST])
+
+
 def _unquoted(value: str) -> str:
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value
 
@@ -127,7 +133,7 @@ class AskedSource:
                 return self._asked(self._settings, now)
             except SluiceError as error:
                 self._end()
-                return SourceView(self.address, now, error=error.message)
+                return SourceView(self.address, now, error=shown(error.message))
 
     def _asked(self, settings: SourceSettings, now: float) -> SourceView:
         try:

@@ -30,6 +30,8 @@ _MALFORMED = (
     ValueError,
 )
 _SHOWN = 60  # characters of a value that is not understood
+_LONGEST = 300  # characters of an address or a file's name
+_LATEST = 1 << 53  # milliseconds: beyond it a float is not exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ def _within(path: str, parents: tuple[str, ...]) -> bool:
 
 def _server(address: str, nodes: Mapping[str, bytes], problems: list[str]) -> ServerView:
     path = f"{DOORS}/{address}"
-    doors = _parsed(path, nodes.get(path), Doors.from_json, "a description of doors", problems)
+    doors = _parsed(path, nodes.get(path), _doors, "a description of doors", problems)
     http = doors.http if doors and doors.http.startswith(("http://", "https://")) else ""
     return ServerView(address, http)
 
@@ -167,13 +169,29 @@ def _strict_running(value: bytes) -> Running:
     address = json.loads(value)["address"]
     if not isinstance(address, str) or not address:
         raise ValueError(address)
+    _check_shown(address)
     return Running.from_json(value)
+
+
+def _doors(value: bytes) -> Doors:
+    found = Doors.from_json(value)
+    _check_shown(found.http)
+    return found
+
+
+def _check_shown(text: str) -> None:
+    """Raises ValueError for what a terminal would obey, or no page could have."""
+    if not text.isprintable() or len(text) > _LONGEST:
+        raise ValueError(text)
 
 
 def _cursor(value: bytes) -> LogPosition:
     found = LogPosition.from_json(value)
-    if not isinstance(found.postion.timestamp, int | None):
-        raise ValueError(found.postion.timestamp)
+    time = found.postion.timestamp
+    if not isinstance(time, int | None) or abs(time or 0) > _LATEST or found.postion.position < 0:
+        raise ValueError(time)
+    for text in (found.address, found.postion.journal_name):
+        _check_shown(text)
     return found
 
 

@@ -20,6 +20,7 @@ from orchestration.alerts.receivers import Receiver, opened, send
 
 _KINDS: Mapping[TroubleKind, Kind] = {one: Kind(one.value) for one in TroubleKind}
 _ALL = frozenset(_KINDS.values())
+_ANYBODY = "anybody"  # in the place of a receiver: the messages themselves could not be made
 _KNOWN_WHILE_AWAY = frozenset({Kind.CLUSTER, Kind.FLAPPING})
 
 
@@ -85,7 +86,16 @@ class MonitorAlarms:
         while self._awake.wait() and not self._stop.is_set():
             self._awake.clear()
             if (found := self._found) is not None:
-                self.tell(found)
+                self._try(found)
+
+    def _try(self, found: Findings) -> None:
+        """Whatever fails, the next look is told."""
+        try:
+            self.tell(found)
+        except Exception as error:
+            self.failures = {**self.failures, _ANYBODY: type(error).__name__}
+        else:
+            self.failures = {name: why for name, why in self.failures.items() if name != _ANYBODY}
 
     def notes(self) -> list[str]:
         """What the page says of receivers."""

@@ -60,7 +60,7 @@ def _cells(
     lag = found.picture.lag((cluster.name, destination.name, client.client_id))
     reader = f"\nread by {client.running.address}" if client.running else ""
     cursor = client.cursor.postion if client.cursor else None
-    return name, str(client.client_id), place(cursor), f"{distance(lag)}{reader}"
+    return name, str(client.client_id), Text(place(cursor)), Text(f"{distance(lag)}{reader}")
 
 
 def distance(lag: ClientLag) -> str:

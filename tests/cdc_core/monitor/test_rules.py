@@ -224,3 +224,15 @@ def test_a_clock_that_is_set_back() -> None:
 
     assert looks.verdict.troubles == ()
     assert next(iter(Picture(clusters=(cluster(),)).clients()))[2].running == Running("10.0.0.9:54788", client_id=1001)
+
+
+def test_a_source_that_was_not_asked_again_is_not_said_to_answer() -> None:
+    """After its ZooKeeper was away, until its answer comes."""
+    looks = Looks()
+    looks.look(cluster(), one=replace(source(), journals=None, error="refused"))
+    began = looks.alarms.now["zk", TroubleKind.SOURCE, SOURCE].began
+    looks.look(ClusterView("zk", away="it hangs"))
+    looks.look(cluster())
+    assert looks.alarms.now["zk", TroubleKind.SOURCE, SOURCE].began == began
+    looks.look(cluster(), one=source())
+    assert looks.alarms.now == {}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdc_core.errors import ConfigError
-from cdc_core.monitor.sources import NO_ACCOUNT, AskedSource, MySqlAccounts, accounts_in
+from cdc_core.monitor.sources import NO_ACCOUNT, AskedSource, MySqlAccounts, accounts_in, shown
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.pair import Pair
 
@@ -162,3 +162,9 @@ def test_an_account_that_may_not_see(mysql8: MySqlServer) -> None:
     assert "lacks a privilege (1227)" in found.error
     assert "REPLICATION CLIENT" in found.error
     assert found.journals is None
+
+
+def test_an_error_is_a_line_that_no_terminal_obeys() -> None:
+    """Any server may have written it: a cursor names it."""
+    assert shown("denied\x1b[2J\nfor 'x'\ud800") == "denied [2J for 'x' "
+    assert len(shown("x" * 9000)) == 500

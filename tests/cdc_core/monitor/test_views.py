@@ -56,8 +56,14 @@ def test_sluices_server_has_a_page() -> None:
         cursor("mysql-bin.000001", 4, 0).replace(b'"timestamp":0', b'"timestamp":"soon"'),
         cursor("mysql-bin.000001", 4, 0).replace(b'"position":4', b'"position":Infinity'),
         cursor("mysql-bin.000001", 4, 0).replace(b'"gtid":""', b'"gtid":7'),
+        cursor("mysql-bin.000001", 4, 10**400),
+        cursor("mysql-bin.000001", -(10**400), 0),
+        cursor("mysql-bin.000001", 4, 0, "\\ud800:3306"),
+        cursor("mysql-bin.000001", 4, 0, "\\u001b[2J:3306"),
+        cursor("\\u202e.000001", 4, 0),
+        cursor("mysql-bin.000001", 4, 0, f"{'a' * 301}:3306"),
     ],
-    ids=range(10),
+    ids=range(16),
 )
 def test_a_cursor_of_another_form_is_a_problem_of_its_destination(value: bytes) -> None:
     """It is named with a short piece of it; the rest is known, and so is the next destination."""
@@ -71,7 +77,10 @@ def test_a_cursor_of_another_form_is_a_problem_of_its_destination(value: bytes) 
     assert other.problems == ()
 
 
-@pytest.mark.parametrize("value", [b"", b"not json", b'{"address": null}', b'{"active": true}', b'"text"', b"\xff"])
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"not json", b'{"address": null}', b'{"active": true}', b'"text"', b"\xff", b'{"address": "\\ud800"}'],
+)
 def test_a_holder_of_another_form_is_an_unknown_one(value: bytes) -> None:
     """Somebody runs it: that is no destination without a leader."""
     found = cluster_of("zk", java_nodes() | {f"{ROOT}/running": value}).destinations[0]
@@ -90,6 +99,8 @@ def test_doors_of_another_form_are_a_problem_of_the_cluster() -> None:
 
     assert len(found.problems) == 1
     assert [one.http for one in found.servers] == ["", ""]
+    nodes[f"{DOORS}/{STANDBY}"] = b'{"http": "http://\\ud800", "flight": ""}'
+    assert len(cluster_of("zk", nodes).problems) == 2
 
 
 def test_what_may_not_be_read_is_named() -> None:

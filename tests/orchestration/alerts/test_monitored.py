@@ -146,6 +146,33 @@ def test_a_receiver_that_hangs_holds_up_no_look() -> None:
         alarms.stop()
 
 
+def test_an_error_of_ours_ends_no_alarms() -> None:
+    """The thread goes on with the next look, and the page says meanwhile that nobody is told."""
+    sent: list[Message] = []
+
+    def deliver(_: Receiver, message: Message) -> None:
+        sent.append(message)
+        if len(sent) == 1:
+            raise RuntimeError("s3cr3t")
+
+    alarms, looks = MonitorAlarms([], deliver=deliver), Looks()
+    alarms.start()
+    alarms._receivers = (HOOK,)
+    try:
+        looks.look(cluster(runs=False), one=source())
+        alarms.look(looks.findings)
+        until(lambda: alarms._states)
+        looks.look(cluster(runs=False), one=source(), after=70)
+        alarms.look(looks.findings)
+        until(lambda: alarms.failures)
+        assert alarms.notes() == ["Alarms do not reach anybody: RuntimeError"]
+        looks.look(cluster(runs=False), one=source())
+        alarms.look(looks.findings)
+        until(lambda: len(sent) == 2 and not alarms.failures)
+    finally:
+        alarms.stop()
+
+
 def test_a_url_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """The monitor does not start with it, and the error does not have it."""
     monkeypatch.setenv("MONITOR_HOOK", "nothing://s3cr3t")

@@ -17,13 +17,25 @@ from typer.testing import CliRunner
 from cdc_core.errors import ConfigError
 from cdc_core.monitor.door import monitor_door
 from cdc_core.monitor.history import LagHistory
+from cdc_core.monitor.views import cluster_of
 from orchestration.cli import app
 from orchestration.commands.monitor import MonitorCall, ServeCall
+from orchestration.commands.monitor_tables import show
 from orchestration.stack.zookeeper import ZooKeeper
 from tests.support.java_canal import java_nodes, write_nodes
+from tests.support.monitored import Looks
 
 ROOT = Path(__file__).parents[3]
 NARROW = {"COLUMNS": "80", "TERM": "dumb"}
+
+
+def test_names_of_others_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    """What stands in a node is printed as it is."""
+    reader = "/otter/canal/destinations/example/1001/running"
+    looks = Looks()
+    looks.look(cluster_of("zk", java_nodes() | {reader: b'{"address": "[/x]"}'}))
+    show(looks.findings)
+    assert "read by [/x]" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("hosts", ["", "/canal/g1", "zk:port/canal", "zk1,,zk2", "zk:2181,:x/g"])
