@@ -37,6 +37,7 @@ from cdc_core.destination.refilter import make_refilter
 from cdc_core.destination.reporter import Reporter
 from cdc_core.destination.servers import make_heartbeat
 from cdc_core.destination.service import CanalService
+from cdc_core.destination.shared.pool import POOL, Pool, make_member
 from cdc_core.destination.start import StartFinder, resume_position
 from cdc_core.destination.sweep import Sweep
 from cdc_core.destination.tidier import Tidier
@@ -74,7 +75,8 @@ class Capture:
     the longest between two attempts. Without a `source` it reads the master. `on_failed` is called, with the reason,
     when the heartbeat says that the other server is to be read; `on_replaced` when another server answers at the
     address: nothing is tried after it. Without them reading goes on here, or is tried again. `on_damaged` is called
-    when what is on disk cannot be read any more: another capture reads it again from the source."""
+    when what is on disk cannot be read any more: another capture reads it again from the source. `pool` has the
+    connections that destinations of one server share."""
 
     def __init__(
         self,
@@ -87,6 +89,7 @@ class Capture:
         on_failed: Callable[[str], None] = lambda _: None,
         on_replaced: Callable[[], None] | None = None,
         on_damaged: Callable[[], None] = lambda: None,
+        pool: Pool = POOL,
     ) -> None:
         self.config, self._clock, self._on_replaced = config, clock, on_replaced
         self._source = source or Source(config.sources[0], "master")
@@ -129,6 +132,7 @@ class Capture:
             on_connect=self._on_connect,
             on_reset=self._on_reset,
             on_lost=self._on_lost,
+            sharing=make_member(pool, config, self.settings, captured),
         )
         self._reporter = self._make_reporter()
         self.service = CanalService(
@@ -281,6 +285,7 @@ class Capture:
         return "stopped" if self._stop.is_set() else self.health.state(self._dump.status)
 
     def status(self) -> Status:
+        self._dump.look()  # who waits for a position need not wait for more
         return self._reporter.status(self.state, self._server, self._start)
 
     def waiting(self) -> Waiting | None:

@@ -26,6 +26,7 @@ from cdc_core.source.checks import ServerInfo, check_server
 from cdc_core.source.connection import Connection, connect, source_error
 from cdc_core.source.dump_command import begin_dump
 from cdc_core.source.dump_socket import AGAIN, MISSED, receive
+from cdc_core.source.following import Following, Overtaken, Sharing
 from cdc_core.source.framing import Framer
 from cdc_core.source.logged import Captured
 from cdc_core.source.settings import SourceSettings
@@ -34,6 +35,7 @@ _FIRST_DELAY, _LAST_DELAY = 0.25, 30.0  # seconds between attempts
 _LASTING = 5.0  # seconds after which a connection is one that lasts, if it has outlasted the delay before it
 _LEAST_PATIENCE = 1.0  # seconds of a server's silence
 _GATHER, _FEW = 0.01, 1 << 16  # seconds for which at most so many bytes wait to become one block
+_LATER = 5.0  # seconds for which events without captured rows may wait at another dump's connection
 _RANDOM = secrets.SystemRandom()
 
 
@@ -53,7 +55,8 @@ class DumpStatus:
 class Dump:
     """`on_connect` is called with each connection, before `resume`; `on_reset`, with the journal's name, before the
     first block of each connection and of each journal; `on_lost` when a connection broke or could not be made, with the
-    seconds until the next attempt. `on_block` may block for as long as it likes."""
+    seconds until the next attempt. `on_block` may block for as long as it likes. With `sharing` a dump that has
+    caught up goes on by the connection of another one, as long as that lasts."""
 
     def __init__(
         self,
@@ -64,6 +67,7 @@ class Dump:
         on_connect: Callable[[ServerInfo], None] = lambda _: None,
         on_reset: Callable[[str], None] = lambda _: None,
         on_lost: Callable[[SourceUnavailable, float], None] = lambda _error, _seconds: None,
+        sharing: Sharing | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] | None = None,
         jitter: Callable[[], float] = _RANDOM.random,
@@ -72,6 +76,9 @@ class Dump:
         self.status = DumpStatus()
         self._on_block, self._on_connect, self._on_reset = on_block, on_connect, on_reset
         self._on_lost, self._captured = on_lost, captured
+        self._sharing = sharing
+        self._last: Block | None = None  # of the present connection; kept only for `sharing`
+        self._following: Following | None = None
         self._clock, self._sleep, self._jitter = clock, sleep, jitter
         self._failures, self._delayed = 0, 0.0  # how many in a row, and the seconds after the last one
         self._since = 0.0  # when the connection was made
@@ -85,6 +92,13 @@ class Dump:
 
     def run(self, resume: Callable[[Connection], EntryPosition], stop: threading.Event) -> None:
         """Runs until `stop`, or an error other than SourceUnavailable. `resume` returns where a connection starts."""
+        try:
+            self._run(resume, stop)
+        finally:
+            if self._sharing:
+                self._sharing.leave()
+
+    def _run(self, resume: Callable[[Connection], EntryPosition], stop: threading.Event) -> None:
         while not stop.is_set():
             try:
                 self._connection(resume, stop)
@@ -105,6 +119,13 @@ class Dump:
         if sock is not None:
             with suppress(OSError):  # gone by now
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)  # below TLS, which belongs to the other thread
+        self.look()
+
+    def look(self) -> None:
+        """Called from another thread: what waits at the connection of another dump comes now."""
+        following = self._following
+        if following is not None:
+            following.wake()
 
     def _delay(self) -> float:
         """Seconds until the next attempt: doubled by each failure in a row, with jitter to keep destinations apart."""
@@ -115,6 +136,7 @@ class Dump:
 
     def _connection(self, resume: Callable[[Connection], EntryPosition], stop: threading.Event) -> None:
         conn = connect(self.settings)
+        following = self._last = None
         try:
             framer = self._begin(conn, resume)
             self.status.connected, self.status.trouble = True, None
@@ -123,20 +145,25 @@ class Dump:
             self._on_reset(self._journal)
             sock: socket.socket = conn._sock  # type: ignore[attr-defined]
             self._sock = sock
-            self._stream(sock, framer, stop)
+            following = self._stream(sock, framer, stop)
         finally:
             self._sock = None
             conn._force_close()  # type: ignore[attr-defined]
+        if following is not None:
+            self._follow(following, stop)
 
     def _begin(self, conn: Connection, resume: Callable[[Connection], EntryPosition]) -> Framer:
         try:
             info = check_server(conn, self.settings, self._captured)
             self._on_connect(info)
+            if self._sharing:
+                self._sharing.connected(info)
             return begin_dump(conn, self.settings, info, resume(conn))
         except pymysql.err.MySQLError as error:
             raise source_error(error, self.settings) from error
 
-    def _stream(self, sock: socket.socket, framer: Framer, stop: threading.Event) -> None:
+    def _stream(self, sock: socket.socket, framer: Framer, stop: threading.Event) -> Following | None:
+        """Until `stop`, or until there is another connection to go on by."""
         sock.setblocking(False)
         poll = select.poll()
         poll.register(sock, select.POLLIN)
@@ -154,7 +181,47 @@ class Dump:
                     f"no byte for {patience:g} s, three heartbeats", place=self.settings.address, hint=AGAIN
                 )
             if not count:
+                if self._sharing and self._last and (following := self._sharing.join(self._last)):
+                    return following
                 poll.poll(max(0.0, heard + patience - self._clock()) * 1000 + 1)
+        return None
+
+    def _follow(self, following: Following, stop: threading.Event) -> None:
+        """Goes on by another dump's connection until `stop`, or until it is overtaken."""
+        self._following = following
+        try:
+            while not stop.is_set():
+                for block in following.blocks(_LATER):
+                    if stop.is_set():
+                        return
+                    self._check_next(block)
+                    self._pass_on(block)
+                    self.status.received_bytes += block.data.nbytes
+                    self.status.last_block = self._clock()
+                self.status.last_received = following.heard()
+                if self._lasts():
+                    self._failures = 0
+        except Overtaken:
+            assert self._sharing is not None
+            self._sharing.overtaken()
+        finally:
+            self._following = None
+            following.leave()
+
+    def _check_next(self, block: Block) -> None:
+        last = self._last
+        assert last is not None
+        if block.journal_name == last.journal_name and block.start != last.end:
+            message = f"the shared connection has {block.journal_name}:{block.start} after {last.end}"
+            raise SourceUnavailable(message, place=self.settings.address, hint=AGAIN)
+
+    def _pass_on(self, block: Block) -> None:
+        if block.journal_name != self._journal:
+            self._journal = block.journal_name
+            self._on_reset(self._journal)
+        self._on_block(block)
+        if self._sharing:
+            self._last = block
 
     def _pause(self) -> float:
         """How long more bytes are waited for. Each block has its price, and a busy server sends small transactions one
@@ -177,10 +244,7 @@ class Dump:
         """Hands the framer's blocks to `on_block`. Whether there were any."""
         beats, any_block = framer.heartbeats, False
         for block in framer.blocks(flush=flush):
-            if block.journal_name != self._journal:
-                self._journal = block.journal_name
-                self._on_reset(self._journal)
-            self._on_block(block)
+            self._pass_on(block)
             any_block = True
         if flush:
             self._flushed = (self._clock(), self.status.received_bytes)

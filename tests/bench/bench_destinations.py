@@ -4,7 +4,10 @@
 Two MySQL servers, a quiet one and a busy one, whose binlog the hundredth part of the destinations reads; each of these
 has a database of its own that is written to, and is drained.
 
-    python -m tests.bench.bench_destinations [--count 200] [--seconds 60] [--threads]
+`one_server_cpu`, `one_server_rss`: the same where all destinations read the busy one, at 20 transactions a second with
+200 destinations, by one shared connection (`sluice.dump.shared`). The peer is the same with a connection each.
+
+    python -m tests.bench.bench_destinations [--count 200] [--seconds 60] [--threads] [--only quiet|one]
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import time
 from collections import defaultdict
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 import psutil
@@ -29,7 +33,8 @@ from orchestration.stack.zookeeper import ZooKeeper
 from tests.support.servers import free_port
 
 CPU_LIMIT, RSS_LIMIT = 0.5, 1500  # cores, MB
-_ROWS_A_SECOND = 100  # of a busy one
+ONE_SERVER_LIMIT = 0.15  # cores
+_ROWS_A_SECOND = 100  # of a busy destination
 _STARTS = 300.0  # seconds
 
 
@@ -38,12 +43,43 @@ def main() -> None:
     options.add_argument("--count", type=int, default=200)
     options.add_argument("--seconds", type=float, default=60.0)
     options.add_argument("--threads", action="store_true", help="where the time goes, on the error stream")
+    options.add_argument("--only", choices=("quiet", "one"), help="many_destinations or one_server alone")
     given = options.parse_args()
+    size = given.count, given.seconds
+    if given.only != "one":
+        found = _round(Trial(*size, one=False, shared=False), given.threads)
+        _report("many_destinations_cpu", round(found.cores, 3), "cores", found.config | {"limit": CPU_LIMIT})
+        _report("many_destinations_rss", round(found.peak), "MB", found.config | {"limit": RSS_LIMIT})
+    if given.only != "quiet":
+        each = _round(Trial(*size, one=True, shared=False), given.threads)
+        found = _round(Trial(*size, one=True, shared=True), given.threads)
+        config = found.config | {"limit": ONE_SERVER_LIMIT, "dumps_each": each.config["dumps"]}
+        _report("one_server_cpu", round(found.cores, 3), "cores", config, round(each.cores, 3))
+        _report("one_server_rss", round(found.peak), "MB", found.config | {"limit": RSS_LIMIT}, round(each.peak))
+
+
+class Trial(NamedTuple):
+    """`one`: all destinations read the busy server. `shared`: by one connection."""
+
+    count: int
+    seconds: float
+    one: bool
+    shared: bool
+
+
+class Found(NamedTuple):
+    cores: float
+    peak: float
+    config: dict[str, object]
+
+
+def _round(trial: Trial, threads: bool) -> Found:
     with tempfile.TemporaryDirectory(prefix="bench-destinations-") as name, ExitStack() as parts:
-        _measure(Path(name), parts, given.count, given.seconds, given.threads)
+        return _measure(Path(name), parts, trial, threads)
 
 
-def _measure(folder: Path, parts: ExitStack, count: int, seconds: float, threads: bool) -> None:
+def _measure(folder: Path, parts: ExitStack, trial: Trial, threads: bool) -> Found:
+    count, seconds = trial.count, trial.seconds
     quiet, busy = (
         MySqlServer("8.0.31", folder / name, **{"max-connections": 2 * count + 100}) for name in ("quiet", "busy")
     )
@@ -56,8 +92,8 @@ def _measure(folder: Path, parts: ExitStack, count: int, seconds: float, threads
     for name in worked:
         busy.execute(f"CREATE DATABASE {name}", f"CREATE TABLE {name}.t (id INT PRIMARY KEY AUTO_INCREMENT, v TEXT)")
     http, flight = free_port(), free_port()
-    sources = {name: busy if name in worked else quiet for name in names}
-    _configure(folder / "conf", zookeeper.hosts, (http, flight), sources)
+    sources = {name: busy if trial.one or name in worked else quiet for name in names}
+    _configure(folder / "conf", zookeeper.hosts, (http, flight), sources, trial.shared)
     service = _start(folder, parts)
     began = time.monotonic()
     _wait_running(http, count)
@@ -73,23 +109,31 @@ def _measure(folder: Path, parts: ExitStack, count: int, seconds: float, threads
     cores = (_cpu(service) - before) / seconds
     after = _by_thread(service)
     peak = _peak(service)
+    dumps = _dumps(busy)
     stop.set()
     for thread in work:
         thread.join()
     config = {"destinations": count, "busy": len(worked), "rows_a_second": _ROWS_A_SECOND, "seconds": seconds}
-    config |= {"threads": service.num_threads(), "starts_seconds": round(starts, 1)}
-    _report("many_destinations_cpu", round(cores, 3), "cores", config | {"limit": CPU_LIMIT})
-    _report("many_destinations_rss", round(peak), "MB", config | {"limit": RSS_LIMIT})
+    config |= {"threads": service.num_threads(), "starts_seconds": round(starts, 1), "dumps": dumps}
     if threads:
         _tell(times, after, seconds)
+    return Found(cores, peak, config)
 
 
-def _configure(conf: Path, hosts: str, doors: tuple[int, int], sources: dict[str, MySqlServer]) -> None:
+def _dumps(mysql: MySqlServer) -> int:
+    """The connections by which the server sends its binlog."""
+    with mysql.root() as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW PROCESSLIST")
+        return sum(str(row[4]).startswith("Binlog Dump") for row in cursor.fetchall())
+
+
+def _configure(conf: Path, hosts: str, doors: tuple[int, int], sources: dict[str, MySqlServer], shared: bool) -> None:
     starts = {mysql: mysql.position() for mysql in set(sources.values())}
     conf.mkdir()
     (conf / "canal.properties").write_text(
         f"canal.zkServers = {hosts}\ncanal.port = {free_port()}\n"
         f"canal.metrics.pull.port = {doors[0]}\nsluice.flight.port = {doors[1]}\n"
+        f"sluice.dump.shared = {str(shared).lower()}\n"
     )
     for name, mysql in sources.items():
         journal, offset = starts[mysql]
@@ -177,8 +221,11 @@ def _tell(before: dict[str, tuple[str, float, int]], after: dict[str, tuple[str,
         print(line, file=sys.stderr)
 
 
-def _report(name: str, value: float, unit: str, config: dict[str, object]) -> None:
-    line = {"name": name, "value": value, "unit": unit, "peer": None, "peer_value": None, "ratio": None}
+def _report(name: str, value: float, unit: str, config: dict[str, object], each: float | None = None) -> None:
+    """`each`: the same with a connection for each destination."""
+    peer = None if each is None else "a connection each"
+    ratio = None if each is None else round(each / value, 2)
+    line = {"name": name, "value": value, "unit": unit, "peer": peer, "peer_value": each, "ratio": ratio}
     print(json.dumps(line | {"config": config}), flush=True)
 
 
