@@ -61,7 +61,7 @@ def main() -> None:
 class Trial(NamedTuple):
     """`one`: all destinations read the busy server. `shared`: by one connection."""
 
-    count: int
+    destinations: int
     seconds: float
     one: bool
     shared: bool
@@ -79,7 +79,7 @@ def _round(trial: Trial, threads: bool) -> Found:
 
 
 def _measure(folder: Path, parts: ExitStack, trial: Trial, threads: bool) -> Found:
-    count, seconds = trial.count, trial.seconds
+    count, seconds = trial.destinations, trial.seconds
     quiet, busy = (
         MySqlServer("8.0.31", folder / name, **{"max-connections": 2 * count + 100}) for name in ("quiet", "busy")
     )
@@ -113,7 +113,12 @@ def _measure(folder: Path, parts: ExitStack, trial: Trial, threads: bool) -> Fou
     stop.set()
     for thread in work:
         thread.join()
-    config = {"destinations": count, "busy": len(worked), "rows_a_second": _ROWS_A_SECOND, "seconds": seconds}
+    config: dict[str, object] = {
+        "destinations": count,
+        "busy": len(worked),
+        "rows_a_second": _ROWS_A_SECOND,
+        "seconds": seconds,
+    }
     config |= {"threads": service.num_threads(), "starts_seconds": round(starts, 1), "dumps": dumps}
     if threads:
         _tell(times, after, seconds)

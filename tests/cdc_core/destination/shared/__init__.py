@@ -1,0 +1,1 @@
+"""Destinations of one server that share a connection."""
