@@ -91,6 +91,7 @@ def _each(files: Sequence[Path], *, alone: bool) -> dg.Definitions:
     common = dg.Definitions(executor=dg.in_process_executor)
     parts, names, paths, jobs = [common], set[str](), dict[str, tuple[str, str]](), dict[str, tuple[str, list[str]]]()
     unions: Unions = {}
+    keys = set[dg.AssetKey]()
     for file in files:
         read = _digest(file)
         try:
@@ -100,6 +101,11 @@ def _each(files: Sequence[Path], *, alone: bool) -> dg.Definitions:
             if shared := names & (one.resources or {}).keys():
                 message = f"clashes with another destination, whose {min(shared)} it would be"
                 raise ConfigError(message, place=str(file), hint=_REMEDY)
+            own = {spec.key for spec in _specs(one)}
+            if shared_key := min(keys & own, default=None):
+                hint = "Let `key` in `translation` have {{ destination }} too, or correct one of the files."
+                message = f"clashes with another destination, whose asset {shared_key.to_user_string()} it would have"
+                raise ConfigError(message, place=str(file), hint=hint)
             paths |= check_paths(one, str(file), paths)
             unions |= check_unions(one, str(file), unions)
         except ConfigError as error:
@@ -109,6 +115,7 @@ def _each(files: Sequence[Path], *, alone: bool) -> dg.Definitions:
             parts.append(stand_in(file.parent.name, wrong, partial(load_destination, file)))
         else:
             names |= (one.resources or {}).keys()
+            keys |= own
             jobs[str(file)] = read, [job.name for job in one.jobs or ()]
             parts.append(one)
     return dg.Definitions.merge(*parts).with_reconstruction_metadata({JOBS: json.dumps(jobs)})

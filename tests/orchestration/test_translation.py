@@ -58,6 +58,21 @@ def test_a_table_has_the_key_and_attributes_of_its_translation(tmp_path: Path, m
     }
 
 
+def test_a_key_of_two_destinations_keeps_none_but_the_second_from_loading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sensor is in its place."""
+    loaded(tmp_path, monkeypatch, OWN)
+    other = tmp_path / "store" / "defs.yaml"
+    other.parent.mkdir()
+    text = (tmp_path / "shop" / "defs.yaml").read_text()
+    other.write_text(text.replace("destination: shop", "destination: store").replace("/lake", "/lake2"))
+    found = load_folder(tmp_path)
+
+    assert dg.AssetKey(["lake", "shop", "orders"]) in found.resolve_asset_graph().get_all_asset_keys()
+    assert [one.name for one in found.sensors or () if "store" in one.name] == ["broken_store"]
+
+
 def test_logs_histories_unions_and_checks_have_translated_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also as what others depend on; no key of before is left."""
     more: dict[str, Any] = {
