@@ -29,6 +29,7 @@ _TELLING = (
 )
 _PLAIN = np.isin(TREATMENT, _TELLING)  # by type
 _ENDS = (EventType.XID, EventType.QUERY, EventType.XA_PREPARE, EventType.TRANSACTION_PAYLOAD)
+_MOST = 50_000  # tables, and ids of them: a server gives a table that it opens once more another id
 _POST_HEADER = 8  # bytes of a TABLE_MAP's body before its names: table id 6, flags 2
 
 
@@ -80,6 +81,8 @@ class Interest:
         body = block.data[offset + HEADER : offset + length].tobytes()
         found = self._by_id.get(body[:6])
         if found is None:
+            if max(len(self._by_id), len(self._by_name)) >= _MOST:
+                self._forget()
             names = table_map.names_in(body[_POST_HEADER:])
             found = self._by_name.get(names)
             if found is None:

@@ -87,3 +87,13 @@ def test_what_names_no_table_everybody_wants(interest: Interest, kind: int, body
 def test_a_statement_of_every_transaction_wakes_nobody(interest: Interest, text: bytes) -> None:
     """A transaction is known by its tables."""
     assert set(interest.of(_one(EventType.QUERY, _query(text)))) == set()
+
+
+def test_what_is_known_of_tables_is_bounded(interest: Interest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server gives new ids without end, and programs make tables of ever new names."""
+    monkeypatch.setattr("cdc_core.destination.shared.interest._MOST", 5)
+    for number in range(50):
+        names = b"\x01d\0" + bytes([4]) + b"%04d" % number + b"\0"
+        assert not interest.of(_one(EventType.TABLE_MAP, struct.pack("<IHH", number, 0, 0) + names))
+    assert len(interest._by_id) <= 5
+    assert len(interest._by_name) <= 5
