@@ -152,7 +152,7 @@ def _of_client(
         yield Trouble(TroubleKind.BINLOG, cluster, subject, lag.why, "Reload its tables, or begin at another position.")
     elif lag.left_seconds is not None and lag.left_seconds < _near(client, picture, limits):
         when = f"within {_length(lag.left_seconds)}" if lag.left_seconds > 0 else "at any time"
-        remedy = "Let the client read on, or raise binlog_expire_logs_seconds at the source."
+        remedy = "Let the client read on, or have the source keep its files longer: docs/guides/managed-mysql.md."
         yield Trouble(TroubleKind.BINLOG, cluster, subject, f"its binlog file may be purged {when}", remedy)
     rests = seen is not None and picture.at - seen.moved >= limits.no_client
     if rests and client.running is None and _waits(lag.nbytes, destination, key, picture):

@@ -29,8 +29,9 @@ _LONGEST = 500  # characters of an error
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """A MySQL server's answer at `at`, in epoch seconds. `keep`: for how long it keeps a file, 0 for ever. `behind`:
-    how many seconds it lags its own source, None where it is no replica. `error`: why it could not be asked."""
+    """A MySQL server's answer at `at`, in epoch seconds. `keep`: for how long it keeps a file, 0 for ever or where that
+    is not known. `behind`: how many seconds it lags its own source, None where it is no replica. `error`:
+    why it could not be asked."""
 
     address: str
     at: float = 0.0

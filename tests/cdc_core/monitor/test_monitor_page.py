@@ -44,6 +44,16 @@ def opened(looks: Looks, history: LagHistory | None = None, **options: Any) -> I
         door.stop()
 
 
+def test_a_source_without_a_time_is_not_said_to_keep_its_files() -> None:
+    """RDS deletes them at once where no hours are set, and tells no time either."""
+    looks = Looks()
+    looks.look(cluster(), one=source(keep=0))
+    with opened(looks) as door:
+        text = httpx.get(door.url).text
+    assert "no time is known" in text
+    assert "for ever" not in text
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
