@@ -1,6 +1,7 @@
 """The monitor's loop: it looks at every cluster and source at a time of each one's own, and judges what came.
 
-A cluster or a source that hangs holds nobody up: its last answer counts until it answers, or its call ends. Nothing is
+A cluster or a source that hangs holds nobody up: its last answer counts for a while, or until its call ends. Sources
+that have not answered well are asked by threads of their own, as anybody who writes cursors may name them. Nothing is
 written anywhere; a monitor that starts again begins without a history.
 """
 
@@ -23,6 +24,7 @@ from cdc_core.monitor.watch import Watch, watched
 
 _SOURCE_SECONDS = 10.0  # between two questions to a source, at least
 _SOURCE_THREADS = 8
+_STALE = 60.0  # seconds after which a source's last answer counts no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class ClusterMonitor:
         self._running: dict[str, Future[None]] = {}
         self._of_clusters = ThreadPoolExecutor(max(1, len(clusters)), "monitored cluster")
         self._of_sources = ThreadPoolExecutor(_SOURCE_THREADS, "monitored source")
+        self._of_doubtful = ThreadPoolExecutor(_SOURCE_THREADS, "doubtful source")
         self._watch = Watch()
         self.findings = Findings()
 
@@ -80,7 +83,7 @@ class ClusterMonitor:
         clusters = tuple(self._views.get(one.name, _waiting(one.name)) for one in self._readers)
         self._await(self._ask(_named(clusters)))
         now = self._clock()
-        answers = {address: self._answers[address] for address in self._sources if address in self._answers}
+        answers = {address: fresh(self._answers[address], now) for address in self._sources if address in self._answers}
         self._watch, picture = watched(self._watch, clusters, answers, now, self.limits.changes_seconds)
         verdict = judged(picture, self._watch, self.limits)
         alarms = self.findings.alarms.after(verdict, now)
@@ -88,7 +91,7 @@ class ClusterMonitor:
         return self.findings
 
     def close(self) -> None:
-        for pool in (self._of_clusters, self._of_sources):
+        for pool in (self._of_clusters, self._of_sources, self._of_doubtful):
             pool.shutdown(wait=True, cancel_futures=True)
         for reader in self._readers:
             reader.close()
@@ -136,7 +139,9 @@ class ClusterMonitor:
                 why = shown(f"not understood: {error!r}")
                 self._answers[source.address] = SourceView(source.address, now, error=why)
 
-        return self._start(f"source {source.address}", self._of_sources, ask)
+        last = self._answers.get(source.address)
+        pool = self._of_sources if last and not last.error else self._of_doubtful
+        return self._start(f"source {source.address}", pool, ask)
 
     def _start(self, name: str, pool: ThreadPoolExecutor, work: Callable[[], None]) -> Future[None]:
         """The work that goes on under this name, or a new one."""
@@ -148,6 +153,13 @@ class ClusterMonitor:
 
 def _waiting(name: str) -> ClusterView:
     return ClusterView(name, away=f"ZooKeeper at {name} has not answered yet")
+
+
+def fresh(answer: SourceView, now: float) -> SourceView:
+    """The answer, or that there is none any more."""
+    if answer.error or now - answer.at < _STALE:
+        return answer
+    return SourceView(answer.address, answer.at, error=f"it has not answered for {now - answer.at:.0f} s")
 
 
 def _named(clusters: tuple[ClusterView, ...]) -> set[str]:

@@ -112,6 +112,9 @@ def _of_sources(cluster: ClusterView, picture: Picture) -> Iterator[Trouble]:
                 "Lags are unknown. The account of the monitor needs REPLICATION CLIENT ON *.* and a way to connect."
             )
             yield Trouble(TroubleKind.SOURCE, cluster.name, address, source.error, remedy)
+        elif source and source.halted:
+            text = "it is a replica whose replication is halted: rows wait at its own source"
+            yield Trouble(TroubleKind.SOURCE, cluster.name, address, text, "SHOW REPLICA STATUS there says why.")
 
 
 def _of_destination(

@@ -30,14 +30,15 @@ _LONGEST = 500  # characters of an error
 @dataclass(frozen=True, slots=True)
 class SourceView:
     """A MySQL server's answer at `at`, in epoch seconds. `keep`: for how long it keeps a file, 0 for ever or where that
-    is not known. `behind`: how many seconds it lags its own source, None where it is no replica. `error`:
-    why it could not be asked."""
+    is not known. `behind`: how many seconds it lags its own source, None where it is no replica, or where it is not
+    known because its replication is `halted`. `error`: why it could not be asked."""
 
     address: str
     at: float = 0.0
     journals: Journals | None = None
     keep: float = 0.0
     behind: float | None = None
+    halted: bool = False
     error: str = ""
 
 
@@ -141,7 +142,16 @@ class AskedSource:
             if self._conn is None:
                 self._conn = connect(settings)
             journals = read_journals(self._conn)
-            return SourceView(self.address, now, journals, retention(self._conn).seconds, _behind(self._conn))
+            behind = _behind(self._conn)
+            known = [one for one in behind if one is not None]
+            return SourceView(
+                self.address,
+                now,
+                journals,
+                retention(self._conn).seconds,
+                max(known, default=None),
+                halted=len(known) < len(behind),
+            )
         except (pymysql.err.MySQLError, OSError) as error:
             raise source_error(error, settings) from error
 
@@ -155,8 +165,9 @@ class AskedSource:
             conn.close()
 
 
-def _behind(conn: Connection) -> float | None:
-    """MariaDB wants another privilege for it, SLAVE MONITOR: without it this alone is unknown."""
+def _behind(conn: Connection) -> list[float | None]:
+    """For each channel of a replica how many seconds it lags, None where its replication is halted. MariaDB wants
+    another privilege for it, SLAVE MONITOR: without it this alone is unknown."""
     version = version_of(conn)
     modern = not version.mariadb and version.number >= (8, 0, 22)
     rows: list[dict[str, Any]] = []
@@ -168,4 +179,4 @@ def _behind(conn: Connection) -> float | None:
             if error.args[0] != ER.SPECIFIC_ACCESS_DENIED_ERROR:
                 raise
     found = [row.get("Seconds_Behind_Source", row.get("Seconds_Behind_Master")) for row in rows]
-    return max((float(one) for one in found if one is not None), default=None)
+    return [None if one is None else float(one) for one in found]

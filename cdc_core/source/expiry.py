@@ -87,8 +87,6 @@ def warning_of(lefts: Mapping[int, Left | None], keep: Retention, oldest: str) -
             return f"the cursor of client {client} lies in no journal that is left; the oldest is {oldest}"
         if found.seconds is not None and found.seconds < keep.seconds * _NEAR:
             when = f"in {found.seconds / 3600:.1f} h" if found.seconds > 0 else "at the next rotation"
-            return (
-                f"the journal of client {client}'s cursor may be purged {when}: drain it, or keep journals longer "
-                f"({keep.twice})"
-            )
+            longer = f", or keep journals longer ({keep.twice})" if keep.twice else ""
+            return f"the journal of client {client}'s cursor may be purged {when}: drain it{longer}"
     return None

@@ -129,7 +129,8 @@ def _binlog(settings: Settings, status: Status) -> Iterator[Condition]:
     if left.seconds is not None and left.seconds < near:
         when = f"in {length(left.seconds)}" if left.seconds > 0 else "at the next rotation"
         text = f"the binlog at the cursor of client {settings.client_id} may be purged {when}"
-        remedy = f"Find out why rows are not drained, and until then keep binlogs longer: {report.twice}"
+        longer = f", and until then keep binlogs longer: {report.twice}" if report.twice else "."
+        remedy = f"Find out why rows are not drained{longer}"
         yield Condition(Kind.BINLOG, name, text, remedy, page=page)
 
 

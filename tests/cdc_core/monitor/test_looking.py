@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from concurrent.futures import wait
 from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from cdc_core.monitor.looking import ClusterMonitor, Findings
-from cdc_core.monitor.sources import MySqlAccounts
+from cdc_core.monitor.looking import ClusterMonitor, Findings, fresh
+from cdc_core.monitor.sources import AskedSource, MySqlAccounts, SourceView
+from cdc_core.position import EntryPosition
+from cdc_core.source.journals import Journals
 from orchestration.stack.zookeeper import ZooKeeper
 from tests.support.java_canal import SERVER, cursor, java_nodes, write_nodes
 from tests.support.servers import free_port
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.integration
 NOBODY = MySqlAccounts.of("", "")
 
 
@@ -24,6 +27,7 @@ def kinds(found: Findings) -> list[tuple[str, str]]:
     return [(one.cluster.rpartition("/")[2], one.kind) for one in found.verdict.troubles]
 
 
+@pytest.mark.integration
 def test_two_chroots_of_one_zookeeper(zookeeper: ZooKeeper, zk: KazooClient, zk_root: str) -> None:
     """Each is a cluster of its own; a wrong chroot is said to be empty."""
     for group in ("g1", "g2"):
@@ -49,6 +53,7 @@ def java_clients(clusters: object) -> object:
     return clusters[1].destinations[0].clients  # type: ignore[index]
 
 
+@pytest.mark.integration
 def test_a_leader_that_changes_between_two_looks(zookeeper: ZooKeeper, zk: KazooClient, zk_root: str) -> None:
     """Also where the same server takes it again."""
     write_nodes(zk, java_nodes())
@@ -66,6 +71,7 @@ def test_a_leader_that_changes_between_two_looks(zookeeper: ZooKeeper, zk: Kazoo
     assert first.term < second.term
 
 
+@pytest.mark.integration
 def test_what_the_account_may_not_read(zookeeper: ZooKeeper, zk: KazooClient, zk_root: str) -> None:
     """It is a problem of its destination; with the account it is read."""
     write_nodes(zk, java_nodes() | java_nodes("secret"))
@@ -83,6 +89,7 @@ def test_what_the_account_may_not_read(zookeeper: ZooKeeper, zk: KazooClient, zk
     assert found[1].verdict.troubles == ()
 
 
+@pytest.mark.integration
 def test_destinations_that_are_ignored(zookeeper: ZooKeeper, zk: KazooClient, zk_root: str) -> None:
     """They are on no page and in no alarm."""
     write_nodes(zk, java_nodes() | {"/otter/canal/destinations/old_1/cluster": b""})
@@ -94,6 +101,7 @@ def test_destinations_that_are_ignored(zookeeper: ZooKeeper, zk: KazooClient, zk
     assert found.verdict.troubles == ()
 
 
+@pytest.mark.integration
 def test_a_zookeeper_that_comes_and_goes(tmp_path: Path, zookeeper: ZooKeeper, zk: KazooClient, zk_root: str) -> None:
     """It is away while it is; the other cluster is looked at meanwhile, in time; then it is there again."""
     write_nodes(zk, java_nodes())
@@ -114,6 +122,7 @@ def test_a_zookeeper_that_comes_and_goes(tmp_path: Path, zookeeper: ZooKeeper, z
         server.kill()
 
 
+@pytest.mark.integration
 def test_cursors_of_the_most_different_forms(zookeeper: ZooKeeper, zk: KazooClient, zk_root: str) -> None:
     """A look at them ends, and the sound destination is shown."""
     write_nodes(zk, java_nodes("sound"))
@@ -128,3 +137,34 @@ def test_cursors_of_the_most_different_forms(zookeeper: ZooKeeper, zk: KazooClie
     assert destinations["sound"].holder is not None
     assert destinations["sound"].holder.address == SERVER
     assert len([one for one in destinations.values() if one.problems]) == 6
+
+
+def test_an_answer_that_is_old_counts_no_more() -> None:
+    """Nobody takes the lags of a source that hangs for those of now."""
+    answer = SourceView("db:3306", 100.0, journals=Journals((), EntryPosition("b.000001", 4)))
+
+    assert fresh(answer, 159.0) == answer
+    assert fresh(answer, 161.0) == SourceView("db:3306", 100.0, error="it has not answered for 61 s")
+
+
+def test_sources_that_hang_hold_up_none_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may write cursors can name many addresses at which nobody answers."""
+    hangs, asked = threading.Event(), list[str]()
+
+    def ask(source: AskedSource, now: float) -> SourceView:
+        if source.address != "good:3306" and now > 0:
+            hangs.wait(20)
+        asked.append(source.address)
+        return SourceView(source.address, now)
+
+    monkeypatch.setattr(AskedSource, "ask", ask)
+    now = [0.0]
+    monitor = ClusterMonitor([], NOBODY, clock=lambda: now[0], patience=0.0)
+    try:
+        wait(monitor._ask({"good:3306"}))
+        now[0] = 100.0
+        monitor._ask({"good:3306", *(f"bad{number}:3306" for number in range(50))})
+        until(lambda: asked == ["good:3306"] * 2)
+    finally:
+        hangs.set()
+        monitor.close()

@@ -162,6 +162,14 @@ def test_an_account_that_may_not_see() -> None:
     assert [one.trouble.kind for one in looks.alarms.ended] == ["client_lag", "source"]
 
 
+def test_a_replica_whose_replication_is_halted() -> None:
+    """Clients look level with it, and rows wait at its own source."""
+    looks = Looks()
+
+    assert looks.look(cluster(), one=replace(source(), halted=True)) == [TroubleKind.SOURCE]
+    assert looks.look(cluster(), one=source()) == []
+
+
 def test_a_monitor_without_an_account_complains_of_none() -> None:
     """The page says that lags are unknown; that is no trouble of the clusters."""
     assert Looks().look(cluster(), one=SourceView(SOURCE, NOW, error=NO_ACCOUNT)) == []

@@ -84,16 +84,28 @@ def test_each_server_says_how_long_it_keeps_files(mysql57: MySqlServer, mariadb:
 
 @pytest.mark.parametrize(
     ("answer", "seconds", "hours"),
-    [([("72",)], 259_200, 144), ([(None,)], 0, 72), ([], 0, 72), (pymysql.err.OperationalError(1142, "denied"), 0, 72)],
-    ids=["set", "null", "no row", "denied"],
+    [
+        ([("72",)], 259_200, 144),
+        ([("100",)], 360_000, 168),
+        ([("168",)], 604_800, None),
+        ([(None,)], 0, 72),
+        ([], 0, 72),
+        (pymysql.err.OperationalError(1142, "denied"), 0, 72),
+    ],
+    ids=["set", "near the most", "the most", "null", "no row", "denied"],
 )
-def test_rds_keeps_files_by_its_own_setting(answer: object, seconds: float, hours: int) -> None:
+@pytest.mark.parametrize("aurora", [False, True])
+def test_rds_keeps_files_by_its_own_setting(answer: object, seconds: float, hours: int | None, aurora: bool) -> None:
     """The server's variable says nothing there. The double answers as RDS is documented; none can be had."""
-    answers = [[("basedir", "/rdsdbbin/mysql-8.0.40/"), ("binlog_expire_logs_seconds", "2592000")], answer]
+    variables = [("basedir", "/rdsdbbin/mysql-8.0.40/"), ("binlog_expire_logs_seconds", "2592000")]
+    if aurora:
+        variables.append(("aurora_version", "3.08.0"))
+        hours = {168: 200, None: 336}.get(hours, hours)
 
-    kept = retention(cast(Connection, Answers(answers)))
+    kept = retention(cast(Connection, Answers([variables, answer])))
 
-    assert kept == Retention(seconds, f"CALL mysql.rds_set_configuration('binlog retention hours', {hours});")
+    call = f"CALL mysql.rds_set_configuration('binlog retention hours', {hours});" if hours else ""
+    assert kept == Retention(seconds, call)
 
 
 class Answers:
