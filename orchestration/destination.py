@@ -21,7 +21,15 @@ import dagster as dg
 
 from cdc_core.client.connector import Connector
 from cdc_core.client.trust import CA_VARIABLE
-from cdc_core.errors import AccessDenied, ConfigError, CursorError, ServiceUnavailable, SluiceError, UnknownDestination
+from cdc_core.errors import (
+    AccessDenied,
+    ConfigError,
+    CursorError,
+    ServiceUnavailable,
+    SluiceError,
+    TableStopped,
+    UnknownDestination,
+)
 from cdc_core.schema.table import TableSchema
 from orchestration.assets.audit import audit_checks, audit_job, audit_schedule
 from orchestration.assets.drain_asset import delta_asset, drain_job
@@ -78,6 +86,7 @@ class CdcDestination(dg.Component, Settings):
         canal, lake = _canal(self), _lake(self)
         resources = {self.names.canal: canal, self.names.lake: lake}
         known, kept = _known_tables(self)
+        known = list(_placed(self, known))
         self.unions.check_tables(schema.name for schema in known)
         landed = landed_tables(self, known)
         makers, own = self._job_makers(landed), job_of_process()
@@ -154,6 +163,18 @@ def landed_tables(settings: Settings, known: Sequence[TableSchema]) -> LandedTab
     schemas, modes = declared(settings, known), settings.modes
     expected = {name: expected_of(settings.expected, modes, name, schema) for name, schema in schemas.items()}
     return LandedTables(modes, schemas, expected)
+
+
+def _placed(settings: Settings, known: Sequence[TableSchema]) -> Iterator[TableSchema]:
+    """Yields the tables whose place in the lake is known. The others stop in a run, each alone."""
+    for schema in known:
+        try:
+            settings.unions.of(schema.name)
+        except TableStopped as error:
+            said = "%s: %s has no asset: %s. %s"
+            logging.getLogger("dagster").warning(said, settings.destination, schema.name, error.message, error.hint)
+        else:
+            yield schema
 
 
 def _warn(settings: Settings, landed: LandedTables) -> None:

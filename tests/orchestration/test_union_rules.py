@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+import yaml
 from pydantic import ValidationError
 
+from cdc_core.client.connector import Connector
 from cdc_core.errors import ConfigError
 from orchestration.assets.lineage import delta_spec, union_assets
-from orchestration.loading import check_paths, check_unions
+from orchestration.loading import check_paths, check_unions, load_destination
 from orchestration.resources import LakeResource
 from orchestration.settings import Settings
 from spark_jobs.lake.unions import NO_UNIONS, Union, Unions, unions_json
+from tests.support.canal_double import ORDERS
 
 
 def settings(**keys: Any) -> Settings:
@@ -56,6 +61,26 @@ def test_listed_tables_must_be_told_apart() -> None:
     blurred = {"shop.orders": {"tables": r"(shop)_\d+\.orders", "columns": ["shop"]}}
     with pytest.raises(ValidationError, match="would both have shop = shop"):
         settings(into=blurred, tables=["shop_1.orders", "shop_2.orders"])
+
+
+def test_a_table_of_two_unions_keeps_no_other_from_loading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may have come to the source long after the file was written. It has no asset, and a warning says why."""
+    tables = [replace(ORDERS, database=name) for name in ("shop_1", "shop_2", "shop_12")]
+    monkeypatch.setattr(Connector, "tables", lambda _self: tables)
+    patterns = {"shop.orders": r"shop_(\d)\.orders", "old.orders": r"shop_(1\d|2)\.orders"}
+    into = {name: {"tables": pattern, "columns": ["shop"]} for name, pattern in patterns.items()}
+    known = {"destination": "shop", "lake": "/lake", "into": into}
+    file = tmp_path / "defs.yaml"
+    file.write_text(yaml.safe_dump({"type": "orchestration.destination.CdcDestination", "attributes": known}))
+
+    with caplog.at_level("WARNING", "dagster"):
+        keys = {key.path[-2] for key in load_destination(file).resolve_asset_graph().get_all_asset_keys()}
+
+    assert {"shop_1", "shop_12", "shop", "old"} <= keys
+    assert "shop_2" not in keys
+    assert "shop_2.orders has no asset: it goes into old.orders and into shop.orders" in caplog.text
 
 
 def assets(into: dict[str, Any], destination: str = "eu") -> list[dg.AssetSpec]:
