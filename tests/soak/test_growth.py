@@ -92,6 +92,16 @@ def test_growth_that_has_a_reason_passes() -> None:
     assert found.slope == pytest.approx(1090, abs=30)
 
 
+def test_a_reason_may_be_of_the_same_part() -> None:
+    """The files of each log by the commits of that log."""
+    by_commits = Measure("log of *", "", 5.0, explained={": commits": 2.0})
+    files = series(lambda at: 800 * at, "log of a: files")
+    commits = [series(lambda at: 400 * at, "log of a: commits"), series(lambda at: 9 * at, "log of b: commits")]
+    others = {one.name: one for one in commits}
+    assert judge(by_commits, files, others, 0.5).outcome is Outcome.LEVEL
+    assert judge(by_commits, series(lambda at: 800 * at, "log of b: files"), others, 0.5).outcome is Outcome.GROWS
+
+
 def test_a_reason_of_which_nothing_is_known_explains_nothing() -> None:
     """So that a value that could not be sampled hides no leak."""
     assert outcome(lambda at: 700 * at, Measure("*", "rows", 5.0, explained={"batches": 1.0})) is Outcome.GROWS
@@ -111,6 +121,7 @@ def test_a_value_that_was_hardly_sampled_is_not_passed() -> None:
     assert judge(MEASURE, few, {}, 0.5).outcome is Outcome.UNKNOWN
     assert judge(MEASURE, Series("a value", [], []), {}, 0.5).fails
     assert judge(Measure("*", "MB", 5.0, judged=False), few, {}, 0.5).outcome is Outcome.SHOWN
+    assert judge(Measure("*", "MB", 5.0, comes=True), few, {}, 0.5).outcome is Outcome.SHOWN
 
 
 def test_what_is_not_judged_is_shown_with_its_slope() -> None:

@@ -127,6 +127,11 @@ def test_the_rows_of_each_table_of_sqlite_are_counted(tmp_path: Path) -> None:
         assert (rest["dagster: runs"], asked()) == (3, {"dagster: kept": 3, "dagster: none": 0})
     assert rest["dagster: bytes"] < full["dagster: bytes"] / 10
     assert probes.query("dagster", tmp_path / "nothing.db", {"kept": "SELECT 1"})() == {}
+    left = {"left": "SELECT count(*) FROM lines WHERE run NOT IN (SELECT rowid FROM others.runs)"}
+    lines = tmp_path / "lines.db"
+    with closing(sqlite3.connect(lines)) as connection:
+        connection.executescript("CREATE TABLE lines (run INT); INSERT INTO lines VALUES (1), (2), (77)")
+    assert probes.query("dagster", lines, left, others=file)() == {"dagster: left": 1}
     (tmp_path / "broken.db").write_text("no database")
     assert probes.databases("dagster", tmp_path)() == {}
 

@@ -30,11 +30,11 @@ class Outcome(StrEnum):
     """What becomes of a value. The last two fail."""
 
     LEVEL = "level"
-    NOISE = "noise"
-    STEP = "a step"
-    ENDS = "levels off"
-    CYCLES = "up and down"
-    SHOWN = "not judged"
+    NOISE = "noise"  # its slope may be one of noise
+    STEP = "step"
+    ENDS = "ends"  # it levels off
+    CYCLES = "cycles"  # up and down
+    SHOWN = "shown"  # not judged
     GROWS = "GROWS"
     UNKNOWN = "UNKNOWN"
 
@@ -42,8 +42,9 @@ class Outcome(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Measure:
     """How values whose names fit `pattern` are judged. `allowed`: growth an hour that needs no reason. `explained`: by
-    the name of another value, how much of this one each unit of it explains, at most. `cycles`: it rises and falls by
-    design, in less time than half a soak. `why`: what explains it, or why it is not `judged`."""
+    the name of another value, how much of this one each unit of it explains, at most; a name without a part (`: rows`)
+    is of the same part. `cycles`: it rises and falls by design, in less time than half a soak. `comes`: it may be
+    there for a part of the soak only, and is not judged then. `why`: what explains it, or why it is not `judged`."""
 
     pattern: str
     unit: str
@@ -51,6 +52,7 @@ class Measure:
     explained: Mapping[str, float] = field(default_factory=dict)
     cycles: bool = False
     judged: bool = True
+    comes: bool = False
     why: str = ""
 
 
@@ -88,15 +90,15 @@ class Finding:
 def judge(measure: Measure, series: Series, others: Mapping[str, Series], since: float) -> Finding:
     """Returns what is found of a value from the time `since` on. `others` has the values that explain it."""
     hours, values = np.asarray(series.hours, float), np.asarray(series.values, float)
-    rest = values - sum(
-        (rate * others[name].at(hours) for name, rate in measure.explained.items() if name in others),
-        np.zeros(len(hours)),
-    )
+    part = series.name.partition(":")[0]
+    reasons = {f"{part}{name}" if name.startswith(":") else name: rate for name, rate in measure.explained.items()}
+    known = (rate * others[name].at(hours) for name, rate in reasons.items() if name in others)
+    rest = values - sum(known, np.zeros(len(hours)))
     at, found = _binned(hours, values, since)
     _, left = _binned(hours, rest, since)
     if len(at) < _LEAST:
-        unknown = Outcome.UNKNOWN if measure.judged else Outcome.SHOWN
-        return Finding(series.name, measure, unknown)
+        may = measure.comes or not measure.judged
+        return Finding(series.name, measure, Outcome.SHOWN if may else Outcome.UNKNOWN)
     outcome = Outcome.SHOWN
     if measure.judged:
         before = rest[(hours >= since / 3) & (hours < since)]  # not while all of it starts

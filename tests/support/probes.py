@@ -98,13 +98,15 @@ def _used(connection: sqlite3.Connection) -> int:
     return (pages - free) * size
 
 
-def query(part: str, file: Path, questions: Mapping[str, str]) -> Probe:
-    """One number by name for each question to a file of SQLite's."""
+def query(part: str, file: Path, questions: Mapping[str, str], **others: Path) -> Probe:
+    """One number by name for each question to a file of SQLite's, and to others by the names of their schemas."""
 
     def look() -> dict[str, float]:
-        if not file.exists():
+        if not all(one.exists() for one in (file, *others.values())):
             return {}
         with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=1.0)) as connection:
+            for name, other in others.items():
+                connection.execute(f"ATTACH ? AS {name}", (f"{other.as_uri()}?mode=ro",))
             answers = {name: connection.execute(question).fetchone()[0] for name, question in questions.items()}
         return {f"{part}: {name}": float(answer or 0) for name, answer in answers.items()}
 
