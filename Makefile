@@ -20,6 +20,7 @@ READY := $(VENV)/.ready
 ## SESSIONS=1               soak: what statements mean in sessions of every state, instead of DDL
 ## SOURCES=1                soak: a source that is reset, set back and restored, instead of DDL
 ## SNAPSHOTS=1              soak: snapshots under random DML, with kills, instead of DDL
+## WEEK=1                   soak: what grows in a whole stack whose times are fast, instead of DDL
 ## FILTERS=1                soak: DDL while the filter of tables changes
 ONCE            ?=
 RATE            ?=
@@ -85,8 +86,8 @@ fuzz: $(READY) ## search for bytes that break the decoder, guided by coverage
 	@$(BIN)/python -W ignore -m tests.fuzz.scan_fuzzer -max_total_time=$(SECONDS)
 
 soak: $(READY) ## run random DDL and DML against a real server, and compare the lake
-	@$(BIN)/python -m tests.soak --server $(SERVER) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(FILTERS),--filters) $(if $(SNAPSHOTS),--snapshots) $(if $(SESSIONS),--sessions) $(if $(SOURCES),--sources)
+	@$(BIN)/python -m tests.soak --server $(SERVER) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(FILTERS),--filters) $(if $(SNAPSHOTS),--snapshots) $(if $(SESSIONS),--sessions) $(if $(SOURCES),--sources) $(if $(WEEK),--week)
 
 clean: ## remove what the demo and the tests left; downloads stay in .sluice/artifacts
-	@rm -rf .sluice/demo .sluice/up .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	@rm -rf .sluice/demo .sluice/up .sluice/soak .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
 	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

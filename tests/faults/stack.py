@@ -6,11 +6,11 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import dagster as dg
 import httpx
@@ -42,15 +42,18 @@ _T = TypeVar("_T")
 
 
 class Stack:
-    """The parts by name. A killed part keeps its ports and its data."""
+    """The parts by name. A killed part keeps its ports and its data. `options` are more of MySQL's; `variables` more of
+    Dagster's processes."""
 
-    def __init__(self, state: Path) -> None:
+    def __init__(
+        self, state: Path, options: Mapping[str, Any] | None = None, variables: Mapping[str, str] | None = None
+    ) -> None:
         (state / "points").mkdir()
         self.state = state
         self.points = Points(state / "points")
         self.ports = Ports(http=free_port(), flight=free_port(), dagster=free_port())
         self.lake = Lake(state / "lake")
-        self.mysql = MySqlServer("8.0.31", state / "mysql")
+        self.mysql = MySqlServer("8.0.31", state / "mysql", **(options or {}))
         self.zookeeper = ZooKeeper(state / "zookeeper", free_port())
         self.spark = SparkConnect(state / "spark", free_port(), driver_memory="1g")
         self.bank = Bank(self.mysql.root, random.Random(11))
@@ -61,7 +64,11 @@ class Stack:
             state / "dagster",
             port=self.ports.dagster,
             defs=state / "defs",
-            environment={VARIABLE: str(self.points.directory)},
+            environment={
+                VARIABLE: str(self.points.directory),
+                PASSWORD_VARIABLE: self.mysql.password,
+                **(variables or {}),
+            },
             module="tests.faults.location",
         )
         self.instance: dg.DagsterInstance
@@ -84,12 +91,17 @@ class Stack:
         for part in (self.zookeeper, self.service):
             parts.callback(part.kill)
         self.zookeeper.start()
-        conf = self.state / "conf"
-        demo_files.write_conf(conf, self.ports, self.zookeeper.hosts, self.mysql, start)
+        self._write_conf(start)
         self.service.start()
 
+    def _write_conf(self, start: tuple[str, int]) -> None:
+        demo_files.write_conf(self.state / "conf", self.ports, self.zookeeper.hosts, self.mysql, start)
+
     def _write_defs(self) -> None:
-        attributes: dict[str, object] = {
+        write_component(self.state / "defs" / DESTINATION / "defs.yaml", self._attributes())
+
+    def _attributes(self) -> dict[str, object]:
+        return {
             "destination": DESTINATION,
             "lake": self.lake.root,
             "service": {"http": self.service.url, "flight": f"grpc://127.0.0.1:{self.ports.flight}"},
@@ -99,7 +111,6 @@ class Stack:
             "trigger": {"interval_seconds": 1},
             "linger_seconds": 15,
         }
-        write_component(self.state / "defs" / DESTINATION / "defs.yaml", attributes)
 
     # -- faults
 
@@ -179,14 +190,17 @@ class Stack:
 
     def differences(self, seconds: float) -> list[Verified]:
         """Waits until nothing is left to apply. Returns the tables in which source and lake differ."""
+        tables = (*TABLES, *self.bank.made)
+        rows = self.compared(tables, seconds)
+        assert [row.table for row in rows] == [f"{DATABASE}.{table}" for table in tables]
+        assert all(row.comparison and row.comparison.source_rows for row in rows)
+        return [row for row in rows if row.differences]
+
+    def compared(self, tables: Sequence[str], seconds: float) -> list[Verified]:
+        """Waits until nothing is left to apply. Returns these tables, compared."""
         self.wait("drained", seconds, self.drained)
         with self.connector() as connector:
             epoch = connector.client_status().epoch
             reader = Reader(DESTINATION, connector.client_id, epoch, lambda: connector.client_status().cursor)
             source = Source(self.mysql.host, self.mysql.port, self.mysql.user, self.mysql.password)
-            tables = (*TABLES, *self.bank.made)
-            pairs = [(DATABASE, table) for table in tables]
-            rows = list(verify(source, pairs, self.lake, reader, timeout_seconds=120))
-        assert [row.table for row in rows] == [f"{DATABASE}.{table}" for table in tables]
-        assert all(row.comparison and row.comparison.source_rows for row in rows)
-        return [row for row in rows if row.differences]
+            return list(verify(source, [(DATABASE, table) for table in tables], self.lake, reader, timeout_seconds=120))

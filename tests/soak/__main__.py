@@ -1,6 +1,7 @@
 """Runs random scripts of DDL and DML for some minutes. A script that goes wrong is printed, made as short as it gets.
 With --snapshots: snapshots under random DML; with --sessions: what statements mean in sessions of every state; with
---sources: a source that is reset, set back and restored. These need no Spark.
+--sources: a source that is reset, set back and restored. These need no Spark. With --week: a whole stack, whose times
+are fast, and what grows in it.
 
 Exit status: 0 when every script ended in a clean comparison, else 1.
 """
@@ -19,6 +20,7 @@ from pathlib import Path
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.ports import free_port
 from orchestration.stack.spark import SparkConnect
+from tests.soak import week
 from tests.support.ddl_soak import fresh, renamed, shrunk
 from tests.support.ddl_trial import Outcome, Trial, is_ours
 from tests.support.old_values import compare
@@ -28,6 +30,10 @@ from tests.support.source_soak import SourceSoak
 
 def main() -> int:
     options = _options()
+    if options.report:
+        return week.report_again(options.report, options.minutes, _say)
+    if options.week:
+        return week.soak(options.seed, options.minutes, _say)
     failed = 0
     with tempfile.TemporaryDirectory(prefix="sluice-soak-") as directory:
         mysql = MySqlServer(options.server, Path(directory) / "mysql").start()
@@ -64,7 +70,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--sessions", action="store_true", help="the states of sessions, instead of DDL")
     parser.add_argument("--sources", action="store_true", help="what happens to a source, instead of DDL")
     parser.add_argument("--gtids", action="store_true", help="read by GTID; of snapshots and sources")
-    return parser.parse_args()
+    parser.add_argument("--week", action="store_true", help="what grows in a stack whose times are fast")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="the report of a week's samples once more")
+    options = parser.parse_args()
+    if (options.week or options.report) and options.minutes < week.LEAST_MINUTES:
+        parser.error(f"a week needs {week.LEAST_MINUTES:g} minutes at least")
+    return options
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
 
 
 def _snapshots(mysql: MySqlServer, seed: int, options: argparse.Namespace) -> bool:

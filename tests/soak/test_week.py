@@ -62,7 +62,8 @@ def test_a_week_is_as_long_as_the_soak() -> None:
     assert HOUR.of(WEEK) == 3600
     assert HOUR.of(86_400) == pytest.approx(514, abs=1)
     assert HOUR.of(900, 30) == 30
-    assert (HOUR.cron, Pace(60).cron, Pace(WEEK).cron) == ("*/9 * * * *", "*/1 * * * *", "*/59 * * * *")
+    assert (HOUR.daily(), HOUR.daily(0.5)) == ("0-59/9 * * * *", "4-59/9 * * * *")
+    assert (Pace(60).daily(0.5), Pace(WEEK).daily()) == ("0-59/1 * * * *", "0-59/59 * * * *")
 
 
 def test_the_keys_that_make_time_fast_exist() -> None:
@@ -73,7 +74,7 @@ def test_the_keys_that_make_time_fast_exist() -> None:
     assert made.store_retention_hours == pytest.approx(1 / 7, abs=0.001)
     settings = Settings(destination="shop", lake="lake", **HOUR.defs)  # type: ignore[arg-type]
     assert settings.max_seconds == pytest.approx(17.9)
-    assert settings.maintain == settings.audit == "*/9 * * * *"
+    assert settings.maintain == "0-59/9 * * * *" != settings.audit
 
 
 def test_the_report_says_what_is_fast_and_what_is_not() -> None:

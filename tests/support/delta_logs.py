@@ -117,6 +117,8 @@ class LakeProbe:
 def _folders(root: Path) -> Iterator[tuple[Path, list[str]]]:
     """The folders of tables, each with the names of the files of its log."""
     for place, folders, _ in os.walk(root):
+        if "staging" in folders and Path(place).parent.name == "_sluice":
+            folders.remove("staging")  # of rows on their way to a table
         if LOG in folders:
             folders.clear()  # no table is within another here
             names = [name for _, _, found in os.walk(Path(place) / LOG) for name in found]

@@ -10,8 +10,9 @@ import socket
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 import psutil
@@ -19,19 +20,26 @@ import pymysql
 from prometheus_client.parser import text_string_to_metric_families
 from pymysql.connections import Connection
 
+from cdc_core.errors import SluiceError
 from tests.support.samples import Probe, away
 
 MEGA = 1e6  # bytes
 
 
-def process(part: str, pid: Callable[[], int | None]) -> Probe:
+class Running(Protocol):
+    """What knows its process, which may be another one later."""
+
+    @property
+    def pid(self) -> int | None: ...
+
+
+def process(part: str, of: Running) -> Probe:
     """Memory, files and threads of a process; memory and number of all that it has started."""
 
     def look() -> dict[str, float]:
-        number = pid()
-        if number is None:
+        if of.pid is None:
             return {}
-        own = psutil.Process(number)
+        own = psutil.Process(of.pid)
         with own.oneshot():
             found: dict[str, float] = {
                 f"{part}: memory": own.memory_info().rss / MEGA,
@@ -52,27 +60,29 @@ def _memory(one: psutil.Process) -> float | None:
     return None
 
 
-def folder(part: str, *paths: Path, but: Collection[str] = ()) -> Probe:
-    """Files and bytes below folders, and single files. Names in `but` are left out, with all that is in them."""
+def folder(part: str, *paths: Path, but: Collection[str] = (), only: str = "*") -> Probe:
+    """Files and bytes below folders, and single files, whose names fit `only`. Names in `but` are left out, with all
+    that is in them."""
 
     def look() -> dict[str, float]:
-        sizes = [size for path in paths for size in _sizes(path, but)]
+        sizes = [size for path in paths for size in _sizes(path, but, only)]
         return {f"{part}: files": len(sizes), f"{part}: bytes": sum(sizes) / MEGA}
 
     return look
 
 
-def _sizes(path: Path, but: Collection[str]) -> Iterator[int]:
+def _sizes(path: Path, but: Collection[str], only: str) -> Iterator[int]:
     try:
         if not path.is_dir():
-            yield path.stat().st_size
+            if fnmatchcase(path.name, only):
+                yield path.stat().st_size
             return
         with os.scandir(path) as entries:
             inside = [Path(entry.path) for entry in entries if entry.name not in but and not entry.is_symlink()]
     except OSError:
         return
     for one in inside:
-        yield from _sizes(one, but)
+        yield from _sizes(one, but, only)
 
 
 def databases(part: str, *folders: Path) -> Probe:
@@ -98,7 +108,7 @@ def _used(connection: sqlite3.Connection) -> int:
     return (pages - free) * size
 
 
-def query(part: str, file: Path, questions: Mapping[str, str], **others: Path) -> Probe:
+def query(file: Path, questions: Mapping[str, str], **others: Path) -> Probe:
     """One number by name for each question to a file of SQLite's, and to others by the names of their schemas."""
 
     def look() -> dict[str, float]:
@@ -108,7 +118,7 @@ def query(part: str, file: Path, questions: Mapping[str, str], **others: Path) -
             for name, other in others.items():
                 connection.execute(f"ATTACH ? AS {name}", (f"{other.as_uri()}?mode=ro",))
             answers = {name: connection.execute(question).fetchone()[0] for name, question in questions.items()}
-        return {f"{part}: {name}": float(answer or 0) for name, answer in answers.items()}
+        return {name: float(answer or 0) for name, answer in answers.items()}
 
     return away(sqlite3.Error)(look)
 
@@ -159,4 +169,4 @@ def connections(connect: Callable[[], Connection[Any]]) -> Probe:
             row = cursor.fetchone()
         return {"mysql: connections": float(row[1]) - 1} if row else {}
 
-    return away(pymysql.err.MySQLError, OSError)(look)
+    return away(pymysql.err.MySQLError, SluiceError, OSError)(look)

@@ -41,7 +41,6 @@ MEASURES = (
     Measure("service: claims out", "", 1),
     Measure("service: clients", "", 0.5),
     Measure("service: definitions", "", 20, {STATEMENTS: 3}, why="looked at from 1,000 on"),
-    Measure("service: store", "MB", 64, cycles=True),
     Measure("store: files", "", 6, cycles=True),
     Measure("store: bytes", "MB", 64, cycles=True, why="volumes of 64 MB go as a whole"),
     Measure("zookeeper: nodes", "", 6, {STATEMENTS: 4}, why="definitions, kept for an hour at least"),

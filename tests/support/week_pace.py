@@ -47,10 +47,10 @@ class Pace:
         """Returns a time of a week as a time of the soak."""
         return max(least, seconds * self.seconds / WEEK)
 
-    @property
-    def cron(self) -> str:
-        """Of what happens once a day: a cron expression counts whole minutes."""
-        return f"*/{min(59, max(1, round(self.of(86_400) / 60)))} * * * *"
+    def daily(self, share: float = 0.0) -> str:
+        """Returns the cron expression of what happens once a day, so much of a day later. It counts whole minutes."""
+        minutes = min(59, max(1, round(self.of(86_400) / 60)))
+        return f"{int(share * minutes)}-59/{minutes} * * * *"
 
     @property
     def mysql(self) -> Mapping[str, int]:
@@ -78,8 +78,8 @@ class Pace:
             "linger_seconds": 2,
             "lease_seconds": 15,
             "report_seconds": round(self.of(900, 5), 1),
-            "maintain": self.cron,
-            "audit": self.cron,
+            "maintain": self.daily(),
+            "audit": self.daily(0.5),
             "log_retention": "7d",
         }
 

@@ -1,0 +1,186 @@
+"""The stack of a week's soak: the parts of the faults' stack, with fast times, jobs started as by its page, and probes.
+
+It promises nothing about load or faults: `week` brings these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import httpx
+
+from cdc_core.errors import SluiceError
+from orchestration.demo.files import DESTINATION
+from orchestration.jobs.by_hand import run_config
+from orchestration.stack.process import Process
+from tests.faults.stack import Stack
+from tests.support import probes
+from tests.support.bank import DATABASE, TABLES
+from tests.support.delta_logs import LakeProbe
+from tests.support.samples import Counted, Probe, Seldom, away
+from tests.support.servers import kill_dumps
+from tests.support.week_measures import ACKED, GO, ORPHANS, RUNLESS, STAY
+from tests.support.week_pace import Pace
+
+_PATIENCE = 300.0  # seconds, for what a part refuses while another one comes back
+_SELDOM = 4  # samples to one of a probe that costs much
+_LAUNCH = """mutation Launch($run: ExecutionParams!) {
+  launchRun(executionParams: $run) {
+    __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message }
+  }
+}"""
+_ROUTINE = f"status = 'SUCCESS' AND pipeline_name IN ('drain_{DESTINATION}', 'merge_logs_{DESTINATION}')"
+_RUNS = {
+    GO: f"SELECT count(*) FROM runs WHERE {_ROUTINE}",
+    STAY: f"SELECT count(*) FROM runs WHERE NOT ({_ROUTINE})",
+}
+_EVENTS = {
+    RUNLESS: "SELECT count(*) FROM event_logs WHERE run_id = '' OR run_id IS NULL",
+    ORPHANS: "SELECT count(*) FROM event_logs WHERE run_id <> '' AND run_id NOT IN (SELECT run_id FROM kept.runs)",
+}
+_GAUGES = {
+    "sluice_unacked_batches": "claims out",
+    "canal_instance_subscriptions": "clients",
+    "sluice_schema_versions": "definitions",
+}
+_COUNTERS = {"sluice_acked_claims_total": ACKED.partition(": ")[2]}
+
+
+class WeekStack(Stack):
+    """`temp` is what TMPDIR names for all parts."""
+
+    def __init__(self, state: Path, temp: Path, pace: Pace) -> None:
+        self.pace, self._temp = pace, temp
+        super().__init__(state, pace.mysql, pace.variables)
+        self.dagster_parts = {
+            "code server": self.dagster.code_server,
+            "daemon": self.dagster.daemon,
+            "webserver": self.dagster.webserver,
+        }
+        self.said = ""  # by Dagster last, of a job that it did not launch
+
+    @property
+    def processes(self) -> dict[str, Process]:
+        """The parts whose end would be their own fault, by name."""
+        parts = {"service": self.service, "spark": self.spark, "zookeeper": self.zookeeper}
+        return {**parts, "mysql": self.mysql.process, **self.dagster_parts}
+
+    def start(self, parts: ExitStack) -> None:
+        super().start(parts)
+        self.mysql.execute(f"GRANT LOCK TABLES ON *.* TO '{self.mysql.user}'@'%'")  # for the table without a key
+
+    def _write_conf(self, start: tuple[str, int]) -> None:
+        super()._write_conf(start)
+        keys = {**self.pace.instance, "sluice.store.dir": self.state / "store"}
+        with (self.state / "conf" / DESTINATION / "instance.properties").open("a") as file:
+            file.writelines(f"{key} = {value}\n" for key, value in keys.items())
+
+    def _attributes(self) -> dict[str, object]:
+        """One table lands first, so that there are change logs, and runs that merge them."""
+        own = {
+            "conf": str(self.state / "conf"),
+            "snapshot": "when_needed",
+            "apply": {"mode": "merge", "tables": {f"{DATABASE}.{TABLES[1]}": "land_first"}},
+        }
+        return super()._attributes() | own | dict(self.pace.defs)
+
+    # -- what happens to it
+
+    def kill(self, part: str) -> None:
+        if part in self.dagster_parts:
+            self.dagster_parts[part].kill()
+        else:
+            super().kill(part)
+
+    def restart(self, part: str) -> None:
+        if part in self.dagster_parts:
+            self.dagster_parts[part].start()
+        else:
+            super().restart(part)
+
+    def ended(self) -> list[str]:
+        """The parts that do not run."""
+        return [name for name, process in self.processes.items() if not process.running]
+
+    def cut_dump(self) -> None:
+        kill_dumps(self.mysql)
+
+    def rewind(self, place: tuple[str, int]) -> None:
+        """Sets the cursor to a place of the source."""
+        to = {"journalName": place[0], "position": place[1]}
+
+        def rewound() -> bool:
+            with self.connector() as connector:
+                return connector.by_hand.reset(to, client_id=connector.client_id, dry_run=False).done
+
+        self.wait("the rewind", _PATIENCE, rewound)
+
+    def launch(self, verb: str, **config: object) -> str:
+        """Starts the job of a verb as the launchpad does. Returns the id of the run."""
+        job = f"{verb}_{DESTINATION}"
+        selector = {"repositoryLocationName": "sluice", "repositoryName": "__repository__", "jobName": job}
+        run = {"selector": selector, "runConfigData": run_config(job, reason="a week in an hour", **config)}
+
+        def launched() -> str | None:
+            with suppress(httpx.HTTPError, ValueError):
+                body = {"query": _LAUNCH, "variables": {"run": run}}
+                answer = httpx.post(f"{self.dagster.url}/graphql", json=body, timeout=60, trust_env=False).json()
+                found = answer["data"]["launchRun"]
+                if found["__typename"] == "LaunchRunSuccess":
+                    return str(found["run"]["runId"])
+                self.said = f"{job}: {found}"
+            return None
+
+        return self.wait(f"Dagster to launch {job}", _PATIENCE, launched)
+
+    def stopped(self) -> Sequence[str]:
+        """The tables that are stopped, or wait for their snapshots."""
+        with self.connector() as connector:
+            client = connector.client_status()
+        return sorted({*(one.table for one in client.stopped), *(one.table for one in client.snapshots)})
+
+    def settle(self, seconds: float) -> None:
+        """Waits until no table is stopped. What the stream cannot complete is reloaded by Dagster's sensor, and by a
+        copy if that is not enough."""
+        with suppress(AssertionError):
+            self.wait("tables to be reloaded", seconds / 2, lambda: not self.stopped())
+            return
+        with suppress(SluiceError):
+            if tables := self.stopped():
+                self.launch("copy", tables=list(tables))
+        self.wait("tables to be copied", seconds / 2, lambda: not self.stopped())
+
+    # -- what is sampled
+
+    def lives(self) -> Mapping[str, int]:
+        return {name: pid for name, process in self.processes.items() if (pid := process.pid) is not None}
+
+    def probes(self) -> list[Probe]:
+        home, lake, url = self.dagster.home, Path(self.lake.root), self.service.url
+        records, logs = home / "records", ("code.log", "daemon.log", "webserver.log")
+        own = lake / "_sluice" / DESTINATION
+        ledger = Path(self.lake.ledger_path(DESTINATION, 1001))
+        watched = {"service": self.service, "spark": self.spark, **self.dagster_parts}
+        costly: list[Probe] = [
+            away(OSError, ValueError)(LakeProbe(lake, ledger)),  # a table may be moved away at that moment
+            probes.databases("dagster", records, home / "ticks"),
+            probes.query(records / "runs.db", _RUNS),
+            probes.query(records / "event_log.db", _EVENTS, kept=records / "runs.db"),
+            probes.folder("dagster files", home, but={"records", "ticks", *logs}),
+            probes.folder("scratch", self.spark.scratch),
+        ]
+        return [
+            *(probes.process(name, process) for name, process in watched.items()),
+            probes.metrics("service", url, _GAUGES),
+            Counted(probes.metrics("service", url, _COUNTERS)),
+            probes.zookeeper(int(self.zookeeper.hosts.rpartition(":")[2])),
+            probes.connections(self.mysql.root),
+            probes.folder("binlogs", self.state / "mysql" / "data", only="mysql-bin.[0-9]*"),
+            probes.folder("store", self.state / "store"),
+            probes.folder("temp", self._temp),
+            probes.folder("staging", own / "staging"),
+            probes.folder("logs", self.service.log, self.spark.log, *(home / name for name in logs)),
+            *(Seldom(probe, _SELDOM) for probe in costly),
+        ]
