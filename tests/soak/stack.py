@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 
-from cdc_core.errors import SluiceError
+from cdc_core.errors import PositionError, SluiceError
 from orchestration.demo.files import DESTINATION
 from orchestration.jobs.by_hand import run_config
 from orchestration.stack.process import Process
@@ -64,8 +64,7 @@ class WeekStack(Stack):
     @property
     def processes(self) -> dict[str, Process]:
         """The parts whose end would be their own fault, by name."""
-        parts = {"service": self.service, "spark": self.spark, "zookeeper": self.zookeeper}
-        return {**parts, "mysql": self.mysql.process, **self.dagster_parts}
+        return {"mysql": self.mysql.process, "zookeeper": self.zookeeper, **self.watched}
 
     def start(self, parts: ExitStack) -> None:
         super().start(parts)
@@ -108,12 +107,16 @@ class WeekStack(Stack):
         kill_dumps(self.mysql)
 
     def rewind(self, place: tuple[str, int]) -> None:
-        """Sets the cursor to a place of the source."""
+        """Sets the cursor back to a place of the source, unless the source has purged it, or it is ahead of the cursor
+        and would skip rows."""
         to = {"journalName": place[0], "position": place[1]}
 
         def rewound() -> bool:
-            with self.connector() as connector:
-                return connector.by_hand.reset(to, client_id=connector.client_id, dry_run=False).done
+            with suppress(PositionError), self.connector() as connector:
+                reset, client = connector.by_hand.reset, connector.client_id
+                behind = all(move.skipped_bytes == 0 for move in reset(to, client_id=client).clients)
+                return not behind or reset(to, client_id=client, dry_run=False).done
+            return True
 
         self.wait("the rewind", _PATIENCE, rewound)
 
@@ -133,7 +136,10 @@ class WeekStack(Stack):
                 self.said = f"{job}: {found}"
             return None
 
-        return self.wait(f"Dagster to launch {job}", _PATIENCE, launched)
+        try:
+            return self.wait(f"Dagster to launch {job}", _PATIENCE, launched)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; {self.said}") from error
 
     def stopped(self) -> Sequence[str]:
         """The tables that are stopped, or wait for their snapshots."""
@@ -155,14 +161,18 @@ class WeekStack(Stack):
     # -- what is sampled
 
     def lives(self) -> Mapping[str, int]:
-        return {name: pid for name, process in self.processes.items() if (pid := process.pid) is not None}
+        """The processes that are watched. The others are killed until the end, and nothing of theirs is judged."""
+        return {name: pid for name, process in self.watched.items() if (pid := process.pid) is not None}
+
+    @property
+    def watched(self) -> dict[str, Process]:
+        return {"service": self.service, "spark": self.spark, **self.dagster_parts}
 
     def probes(self) -> list[Probe]:
         home, lake, url = self.dagster.home, Path(self.lake.root), self.service.url
         records, logs = home / "records", ("code.log", "daemon.log", "webserver.log")
         own = lake / "_sluice" / DESTINATION
         ledger = Path(self.lake.ledger_path(DESTINATION, 1001))
-        watched = {"service": self.service, "spark": self.spark, **self.dagster_parts}
         costly: list[Probe] = [
             away(OSError, ValueError)(LakeProbe(lake, ledger)),  # a table may be moved away at that moment
             probes.databases("dagster", records, home / "ticks"),
@@ -172,7 +182,7 @@ class WeekStack(Stack):
             probes.folder("scratch", self.spark.scratch),
         ]
         return [
-            *(probes.process(name, process) for name, process in watched.items()),
+            *(probes.process(name, process) for name, process in self.watched.items()),
             probes.metrics("service", url, _GAUGES),
             Counted(probes.metrics("service", url, _COUNTERS)),
             probes.zookeeper(int(self.zookeeper.hosts.rpartition(":")[2])),

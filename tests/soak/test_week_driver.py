@@ -19,6 +19,7 @@ from orchestration.settings import Settings
 from tests.soak import week
 from tests.soak.stack import _LAUNCH, WeekStack
 from tests.support.samples import Probe
+from tests.support.week_events import OTHERS, WATCHED
 from tests.support.week_measures import measure_of
 from tests.support.week_pace import Pace
 
@@ -156,6 +157,8 @@ def test_the_configuration_of_the_stack_is_one_that_its_parts_take(tmp_path: Pat
     assert settings.modes.of("shop.entry").value == "land_first"
     assert (settings.snapshot, settings.trigger.interval_seconds) == ("when_needed", 1)
     assert stack.ended() == list(stack.processes)
+    assert {*stack.watched} == {*WATCHED}
+    assert {*stack.processes} == {*WATCHED, *OTHERS} - {"run"}
     names = {name for probe in stack.probes() for name in probe()}
     stack.mysql.stop()  # removes the folder of its socket
     assert {measure_of(name).pattern for name in names} >= {"lake: tables", "store: files", "dagster files: files"}
