@@ -16,8 +16,9 @@ import pytest
 
 from cdc_core import config
 from orchestration.settings import Settings
+from orchestration.stack.home import PROJECT
 from tests.soak import week
-from tests.soak.stack import _LAUNCH, WeekStack
+from tests.soak.stack import _COUNTERS, _GAUGES, _LAUNCH, WeekStack
 from tests.support.samples import Probe
 from tests.support.week_events import OTHERS, WATCHED
 from tests.support.week_measures import measure_of
@@ -162,6 +163,12 @@ def test_the_configuration_of_the_stack_is_one_that_its_parts_take(tmp_path: Pat
     names = {name for probe in stack.probes() for name in probe()}
     stack.mysql.stop()  # removes the folder of its socket
     assert {measure_of(name).pattern for name in names} >= {"lake: tables", "store: files", "dagster files: files"}
+
+
+def test_the_metrics_that_are_sampled_exist() -> None:
+    """As the reference names them."""
+    reference = (PROJECT / "docs" / "reference" / "metrics.md").read_text()
+    assert [name for name in {**_GAUGES, **_COUNTERS} if f"`{name}`" not in reference] == []
 
 
 def test_the_launch_of_a_job_is_one_that_dagster_knows() -> None:

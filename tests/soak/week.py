@@ -22,7 +22,7 @@ from tests.support.growth_report import failures, reasons, table, wrapped
 from tests.support.samples import Sample, Sampler, read_samples
 from tests.support.threads import beside
 from tests.support.week_events import Event, PassingTables, draw
-from tests.support.week_measures import KILLS, STATEMENTS, TRANSACTIONS, findings
+from tests.support.week_measures import JOBS, KILLS, STATEMENTS, TRANSACTIONS, findings
 from tests.support.week_pace import SLOW, Pace
 
 LEAST_MINUTES = 20.0  # of which half is judged: less has too few samples
@@ -121,7 +121,9 @@ class Week:
     def _counts(self) -> dict[str, float]:
         """What the soak itself has done, for which values may grow."""
         kills = sum(times for what, times in self.done.items() if what.startswith("kill "))
-        return {KILLS: kills, STATEMENTS: self._statements, TRANSACTIONS: self.stack.bank.transactions}
+        jobs = sum(self.done[verb] for verb in ("snapshot", "copy", "maintain"))
+        transactions = self.stack.bank.transactions
+        return {KILLS: kills, STATEMENTS: self._statements, JOBS: jobs, TRANSACTIONS: transactions}
 
     # -- the verdict
 
