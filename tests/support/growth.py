@@ -5,11 +5,14 @@ median of the slopes of all pairs, which a third of wild samples does not move. 
 
 - is more than the measure allows, and than noise of that size makes;
 - goes on: the last third rises about as much as the one before, so that a value that levels off passes;
-- is no single step: a line fits the values better than two levels do.
+- is no single step: two levels do not fit the values clearly better than a line.
 
 A value that rises and falls by design fails if both its lows and its highs are higher than in the first half.
 
-It does not prove that nothing grows: a growth below the noise of an hour is not seen.
+It does not prove that nothing grows: a growth below the noise of an hour is not seen. Of simulated values with noise
+of 5 that lasts half a minute, a growth of 60 an hour where 30 are allowed was found in 95 of 100; with noise of 10 in
+65. Of values with noise alone that lasts for minutes, as large as what is allowed, 2 or 3 of 100 failed: look at such a
+one again with another seed.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import numpy as np
 _BINS, _LEAST = 60, 12  # medians of the judged half, and how many of them there must be
 _GOES_ON = 0.5  # of the mean rise from third to third: a smaller one is an end
 _TIMES_NOISE = 3.0
+_CLEARLY = 0.93  # of the line's error: two levels fit noise better than a line, as their place is free
 _Numbers = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
@@ -130,7 +134,7 @@ def _outcome(measure: Measure, at: _Numbers, values: _Numbers) -> Outcome:
     line -= np.median(line)
     if slope * length <= _TIMES_NOISE * 1.4826 * float(np.median(np.abs(line))) * (12 / len(at)) ** 0.5:
         return Outcome.NOISE
-    if float(np.sum(np.abs(line))) >= _error_of_step(values):
+    if _error_of_step(values) <= _CLEARLY * float(np.sum(np.abs(line))):
         return Outcome.STEP
     least = _GOES_ON * (high - low) / 2
     if high - middle < least:
