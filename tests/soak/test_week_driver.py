@@ -118,6 +118,18 @@ def test_a_part_that_ends_by_itself_ends_the_soak(
     assert stack.done == ["end"]
 
 
+def test_a_probe_that_fails_ends_the_soak(tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its own error, and at once: not after an hour."""
+
+    def broken() -> Mapping[str, float]:
+        raise KeyError("a mistake")
+
+    monkeypatch.setattr(StackDouble, "probes", lambda _: [broken])
+    one = week.Week(tmp_path, tmp_path, tmp_path / "samples", 1, 60, said.append)
+    with pytest.raises(KeyError, match="a mistake"):
+        one.run()
+
+
 def test_a_difference_fails_and_leaves_the_files(
     tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

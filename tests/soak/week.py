@@ -99,8 +99,9 @@ class Week:
         while (left := self._began + at - time.monotonic()) > 0:
             if ended := self.stack.ended():
                 raise Fault(f"ended by itself: {', '.join(ended)}")
-            if self.stack.bank.error is not None:
-                raise self.stack.bank.error
+            for error in (self.stack.bank.error, sampler.error):
+                if error is not None:
+                    raise error
             now = time.monotonic() - sampler.began
             if now - (sampler.samples[-1].at if sampler.samples else 0.0) > _STILL:
                 raise Fault("nothing is sampled any more")

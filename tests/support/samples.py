@@ -30,7 +30,8 @@ class Sample:
 
 @dataclass(slots=True)
 class Sampler:
-    """Asks the probes, and appends what they say to a file. `lives` gives the process of each part that runs."""
+    """Asks the probes, and appends what they say to a file. `lives` gives the process of each part that runs. `error`:
+    what ended `run`."""
 
     probes: Sequence[Probe]
     lives: Callable[[], Mapping[str, int]]
@@ -39,6 +40,7 @@ class Sampler:
     clock: Callable[[], float] = time.monotonic
     began: float = 0.0
     samples: list[Sample] = field(default_factory=list)
+    error: Exception | None = None
 
     def __post_init__(self) -> None:
         self.began = self.clock()
@@ -48,11 +50,15 @@ class Sampler:
     def run(self, over: Over) -> None:
         """Samples until it is over, at once and then again and again."""
         due = self.clock()
-        while True:
-            self.sample()
-            due = max(due + self.seconds, self.clock())
-            if over(due - self.clock()):
-                return
+        try:
+            while True:
+                self.sample()
+                due = max(due + self.seconds, self.clock())
+                if over(due - self.clock()):
+                    return
+        except Exception as error:
+            self.error = error
+            raise
 
     def sample(self) -> Sample:
         at, values = self.clock() - self.began, dict[str, float]()
