@@ -106,6 +106,16 @@ def test_all_events_happen_and_all_tables_are_compared(tmp_path: Path, said: lis
     assert samples[0].values["soak: transactions"] == 7
 
 
+def test_what_is_watched_dies_in_the_first_half_alone(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where what came before took so long that its death would be late."""
+    monkeypatch.setattr(week, "LATEST", 0.0)
+    one = week.Week(tmp_path, tmp_path, tmp_path / "samples", 1, MINUTES, said.append)
+    one.run()
+    assert {what for what in one.done if what.startswith("kill ")} == {f"kill {part}" for part in OTHERS}
+
+
 def test_a_part_that_ends_by_itself_ends_the_soak(
     tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

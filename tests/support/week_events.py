@@ -13,6 +13,7 @@ from random import Random
 WATCHED = ("service", "spark", "code server", "daemon", "webserver")
 OTHERS = ("mysql", "zookeeper", "run")
 KILL = "kill "
+LATEST = 0.46  # of the soak, for what is watched to die, where the events before took long
 _EARLY = {f"{KILL}{part}": 1 for part in WATCHED}
 _ALWAYS = {
     **{f"{KILL}{part}": 1 for part in OTHERS},
