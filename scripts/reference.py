@@ -222,6 +222,8 @@ def _metrics() -> str:
     ours = [(f"sluice_{name}" + "_total" * (kind == "counter"), kind, text) for name, kind, text in metrics._OURS]
     others = [*metrics._infos({}, {}), metrics._holders({}), *metrics._clients({})]
     rows = [*canal, *ours, *((one.name, one.type, one.documentation) for one in others)]
+    stages = metrics._stages({})
+    rows.append((f"{stages.name}_total", stages.type, f"{stages.documentation} (label `stage`)"))
     return (
         "# Metrics\n\n" + _MADE + "`/metrics` of the service, for Prometheus. Each has the label `destination`. When"
         " to raise an alarm:\n[Operations](../operations.md#metrics).\n\n"

@@ -53,7 +53,7 @@ def rendered() -> set[str]:
     traffic.sent("shop", "MESSAGES", 100, empty=True)
     traffic.failed("shop", 409)
     traffic.took("shop", 20.0)
-    every = dict.fromkeys(Metrics.__dataclass_fields__, 1)
+    every = dict.fromkeys(Metrics.__dataclass_fields__, 1) | {"stage_seconds": {"apply": 1.0}}
     stopped = [StoppedTable("shop.orders", "why", "what to do", PLACE)]
     text = render(Server(HeldBack(numbers=every, stopped=stopped, quarantined={"shop.orders": 2})), traffic)
     return {re.split(r"[{ ]", line)[0] for line in text.splitlines() if not line.startswith("#")}

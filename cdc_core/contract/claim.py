@@ -50,6 +50,8 @@ class Claim:
     `snapshots`: ((table, id), ...), the client's open snapshots when the claim was handed out. Its owner keeps the
     changes of those tables for them.
     `rules`: the fingerprint of the rules by which its definitions and rows are seen; "" without rules.
+    `moments`: when its first row was received, decoded, stored and claimed, in seconds since the epoch; None for a
+    moment that is not known, none of them of a service that does not say it.
     `captured`: the filter by which the range was read, the expressions of tables to capture and of those to leave out;
     None of a service that does not say it.
     """
@@ -77,6 +79,7 @@ class Claim:
     snapshots: tuple[tuple[str, str], ...] = ()
     rules: str = ""
     captured: tuple[str, str] | None = None
+    moments: tuple[float | None, ...] = ()
 
     @property
     def table_names(self) -> tuple[str, ...]:
@@ -102,7 +105,7 @@ class Claim:
         plain = fields_of(self)
         tables = [fields_of(table) | {"schema": table.schema.to_dict()} for table in self.tables]
         ddl = [one.to_dict() for one in self.ddl]
-        for name in ("snapshots", "rules"):
+        for name in ("snapshots", "rules", "moments"):
             if not plain[name]:
                 plain.pop(name)  # seldom there, and clients of before do not know it
         return plain | {
@@ -126,6 +129,7 @@ class Claim:
         stopped = tuple(node.get("stopped", ()))
         regex, black = node.get("captured") or ("", "")
         known |= {"snapshots": snapshots, "captured": (regex, black) if regex or black else None}
+        known |= {"moments": tuple(node.get("moments", ()))}
         return cls(**{**node, **known, "reached": reached, "stopped": stopped})
 
 

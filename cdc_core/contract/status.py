@@ -118,7 +118,8 @@ class ActiveServer:
 @dataclass(frozen=True, slots=True)
 class Status:
     """`start` says how reading began, `binlog` how far the cursors are from being purged; both are None until known.
-    `note` says why the destination deliberately does not read. Only a standby has `active`."""
+    `note` says why the destination deliberately does not read. Only a standby has `active`.
+    `stages`: where the seconds of the last minute went, by stage; empty for one that does not run."""
 
     destination: str
     state: str
@@ -133,6 +134,7 @@ class Status:
     error: ErrorReport | None = None
     note: str | None = None
     active: ActiveServer | None = None
+    stages: Mapping[str, float] = field(default_factory=dict)
 
     def client(self, client_id: int) -> ClientStatus | None:
         """None for a client that the destination does not have."""
@@ -148,6 +150,7 @@ class Status:
             "clients": [client.to_dict() for client in self.clients],
             "error": self.error.to_dict() if self.error else None,
             "active": asdict(self.active) if self.active else None,
+            "stages": {stage: round(seconds, 3) for stage, seconds in self.stages.items()},
         }
         return fields if self.active else {key: value for key, value in fields.items() if key != "active"}
 

@@ -23,6 +23,7 @@ import structlog
 from cdc_core.binlog.block import Block, BlockSlice
 from cdc_core.config.models import InstanceConfig
 from cdc_core.contract.failover import Detected
+from cdc_core.contract.stages import DECODE, STORE
 from cdc_core.contract.status import Status
 from cdc_core.destination.catalogue import Catalogue
 from cdc_core.destination.claim_gtid import gtid_after, last_gtid_after
@@ -50,6 +51,7 @@ from cdc_core.position import EntryPosition
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.session.durable_session import DurableSession
 from cdc_core.session.session import Session
+from cdc_core.session.stage_seconds import StageSeconds
 from cdc_core.source.checks import ServerInfo
 from cdc_core.source.connection import Connection
 from cdc_core.source.dump import Dump
@@ -66,6 +68,7 @@ from cdc_core.stream.pipeline import pipeline
 
 PAUSES = 5.0, 60.0  # seconds between attempts to read the source: the shortest and the longest
 _JOIN_SECONDS = 10.0
+_READER = "reader"  # whose stages are those of the dump thread
 
 log = structlog.get_logger(__name__)
 
@@ -99,7 +102,9 @@ class Capture:
         alone = config.ddl_isolation
         sizes = config.capacity_bytes, config.capacity_items
         ring = Ring(self.registry.get, *sizes, disk_bytes=disk_bytes, isolates_ddl=alone)
-        self.store = Store(ring)
+        self.store = Store(ring, now=clock)
+        self.stages = StageSeconds()
+        self._enter = partial(self.stages.enter, _READER)
         self.health = Health(config.destination, clock, pauses)
         captured = make_filter(config.filter_regex, config.filter_black_regex)
         catalogue = Catalogue(config, self.settings, captured)
@@ -111,7 +116,7 @@ class Capture:
         filters = config.filter_regex, config.filter_black_regex
         session = Session(config.destination, ring, self.registry.get, first_batch, self._gtid_after, filters)
         self.sessions = DurableSession.configured(
-            config, self.settings, self.store, session, cursors, clock, ddl.statements, refilter
+            config, self.settings, self.store, session, cursors, clock, ddl.statements, refilter, self.stages
         )
         self._stop = threading.Event()
         stopped = self._stop.is_set
@@ -133,6 +138,7 @@ class Capture:
             on_reset=self._on_reset,
             on_lost=self._on_lost,
             sharing=make_member(pool, config, self.settings, captured),
+            enter=self._enter,
         )
         self._reporter = self._make_reporter()
         self.service = CanalService(
@@ -157,6 +163,7 @@ class Capture:
             health=self.health,
             start_finder=self._start_finder,
             expiry=self._expiry,
+            stages=self.stages,
             detected=self._detected,
             clock=self._clock,
         )
@@ -258,9 +265,12 @@ class Capture:
     def _on_block(self, block: Block) -> None:
         if self._stop.is_set():  # a block refused by a stop must not be followed by the next one
             return
+        received = self._clock()
         for piece in self._pipeline.push(block):
-            if not self.store.put(piece, self._stop):
+            self._enter(STORE)
+            if not self.store.put(piece, self._stop, received):
                 return
+            self._enter(DECODE)
             self.health.progressed()
             self._start_finder.note_progress()
         self._sweep.look()

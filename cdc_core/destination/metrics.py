@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +49,4 @@ class Metrics:
     binlog_files_left: int | None = None
     binlog_bytes_left: int | None = None
     binlog_seconds_left: float | None = None
+    stage_seconds: Mapping[str, float] = field(default_factory=dict)  # by stage; the others are numbers

@@ -17,6 +17,7 @@ from cdc_core.errors import StoreError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.registry import SchemaRegistry
 from cdc_core.session.durable_session import DurableSession
+from cdc_core.session.stage_seconds import StageSeconds
 from cdc_core.source.checks import ServerInfo
 from cdc_core.source.dump import DumpStatus
 from cdc_core.source.expiry import Expiry
@@ -40,6 +41,7 @@ class Reporter:
     health: Health
     start_finder: StartFinder
     expiry: Expiry
+    stages: StageSeconds
     detected: Callable[[], Detected]
     clock: Callable[[], float]
 
@@ -60,6 +62,7 @@ class Reporter:
                 ),
                 start=self.start_finder.report,
                 binlog=self.expiry.report,
+                stages=self.stages.last_minute(),
                 position=ring.log.last_position or start,
                 store=_store_figures(ring),
                 lag_seconds=_lag_seconds(ring, self.clock()),
@@ -160,6 +163,7 @@ class Reporter:
                 binlog_files_left=binlog.files_left if binlog else None,
                 binlog_bytes_left=binlog.bytes_left if binlog else None,
                 binlog_seconds_left=binlog.seconds_left if binlog else None,
+                stage_seconds=self.stages.totals(),
             )
 
 

@@ -18,6 +18,7 @@ from cdc_core.session.lake_rules import LakeRules
 from cdc_core.session.open_snapshots import OpenSnapshots
 from cdc_core.session.readers import Readers
 from cdc_core.session.session import Session
+from cdc_core.session.state import Batch
 from cdc_core.session.stops import Stops
 from cdc_core.store.disk.stored import StoredSegment
 from cdc_core.store.store import Store
@@ -52,7 +53,7 @@ class _Candidate:
 @dataclass(slots=True)
 class Claiming:
     """`roll_back` gives a client's batch of an owner back. `clock` is in seconds since the epoch. `identity` is the
-    destination's, once it is read."""
+    destination's, once it is read. `on_claimed` is called under the store's lock."""
 
     store: Store
     session: Session
@@ -63,6 +64,7 @@ class Claiming:
     clock: Callable[[], float]
     read_ddl: Callable[[Sequence[BlockSlice]], tuple[Ddl, ...]]
     roll_back: Callable[[int, int, str], object]
+    on_claimed: Callable[[], None] = lambda: None
     identity: str = ""
 
     def claim(
@@ -135,8 +137,16 @@ class Claiming:
         batch = self.session.client(client_id).batches[-1]
         slices = self.session.slices(client_id, batch.id) if batch.range.statements else None
         stopped, snapshots = self.stops.names(client_id), self.snapshots.names(client_id)
-        claim = replace(claim, stopped=stopped, snapshots=snapshots, identity=self.identity)
+        moments = self._moments(batch)
+        claim = replace(claim, stopped=stopped, snapshots=snapshots, identity=self.identity, moments=moments)
+        self.on_claimed()
         return _Candidate(claim, rules, tuple(slices or ()))
+
+    def _moments(self, batch: Batch) -> tuple[float | None, ...]:
+        """Those of `Claim.moments`. A claim without rows has them of its first event."""
+        low, high = batch.range.start, batch.range.end
+        first = self.store.ring.log.sequence_of_rows(low.rows) if low.rows < high.rows else low.sequence
+        return *(self.store.arrivals.at(first) or (None, None, None)), batch.since
 
     def _until_expiry(self, client_id: int) -> float | None:
         deadline = self.session.next_deadline(client_id)

@@ -26,12 +26,14 @@ from cdc_core.rules.rules import Rules
 from cdc_core.schema.ddl import Ddl
 from cdc_core.session.claim_times import ClaimTimes
 from cdc_core.session.claiming import Claiming, Limits
+from cdc_core.session.client_stages import ClientStages
 from cdc_core.session.filters import ClientFilters
 from cdc_core.session.lake_rules import LakeRules
 from cdc_core.session.open_snapshots import OpenSnapshots
 from cdc_core.session.quarantined import QuarantinedRows
 from cdc_core.session.readers import Readers
 from cdc_core.session.session import Session
+from cdc_core.session.stage_seconds import StageSeconds
 from cdc_core.session.state import Dropped, PendingAck
 from cdc_core.session.stops import Stops
 from cdc_core.session.subscriptions import DEFAULT_CLIENT, Subscriptions
@@ -46,7 +48,7 @@ class DurableSession:
 
     `stops` are the clients' stopped tables, `snapshots` the open ones of their tables; `clients` and `patience` are
     those of `subscriptions`. `clock` is in seconds since the epoch. `refilter` gives what a client's start at a place
-    changes where another filter was noted; it may read the source.
+    changes where another filter was noted; it may read the source. `stages` counts where the time of clients goes.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class DurableSession:
         clients: Collection[int] = (DEFAULT_CLIENT,),
         patience: float = 60.0,
         refilter: Callable[[int, EntryPosition], FilterChange | None] = lambda *_: None,
+        stages: StageSeconds | None = None,
     ) -> None:
         self.session = session
         self.server_uuid = ""
@@ -74,6 +77,8 @@ class DurableSession:
         self._writing = threading.Lock()  # of cursors; never waited for under the store's lock
         self._closed = False
         self.claim_times = ClaimTimes()
+        self.stages = ClientStages(store.ring, session, stages or StageSeconds())
+        store.on_put = self.stages.look
         self.stops = Stops(cursors.stopped, store, session, self._open)
         self.snapshots = OpenSnapshots(cursors.snapshots, self.stops, session, self._open, clock)
         self.filters = ClientFilters(cursors, self._open)
@@ -81,8 +86,9 @@ class DurableSession:
         self.rules = LakeRules(cursors, self._open)
         self.quarantined = QuarantinedRows(cursors, self._open)
         self._claiming = Claiming(
-            store, session, self.stops, self.snapshots, self.readers, self.rules, clock, read_ddl, self.rollback
-        )
+            store, session, self.stops, self.snapshots, self.readers, self.rules, clock, read_ddl, self.rollback,
+            self.stages.look,
+        )  # fmt: skip
         self.claim = self._claiming.claim
         self.subscriptions = Subscriptions(store, session, cursors, self._keep, self._open, clients, patience, clock)
 
@@ -97,6 +103,7 @@ class DurableSession:
         clock: Callable[[], float],
         read_ddl: Callable[[Sequence[BlockSlice]], tuple[Ddl, ...]],
         refilter: Callable[[int, EntryPosition], FilterChange | None],
+        stages: StageSeconds,
     ) -> Self:
         """That of a destination that reads the server of `settings`."""
         here = LogPosition(settings.host, settings.port, EntryPosition("start.0", 0))
@@ -112,6 +119,7 @@ class DurableSession:
             refilter=refilter,
             clients=clients,
             patience=patience,
+            stages=stages,
         )
 
     # -- clients
@@ -206,6 +214,7 @@ class DurableSession:
                 return self.session.client(client_id).cursor
             self.stops.check_mended(client_id, batch_id, mended)
             pending = replace(self.session.begin_ack(client_id, batch_id, owner), mended=tuple(mended))
+            self.stages.look()
         return self._complete(pending)
 
     def _complete(self, pending: PendingAck) -> EntryPosition | None:
@@ -222,12 +231,14 @@ class DurableSession:
         except BaseException:
             with self._store.changed:
                 self.session.abandon(pending)
+                self.stages.look()
                 self._store.changed.notify_all()
             raise
         with self._store.changed:
             moved = self.session.finish(pending)
             if pending.batch_id is not None:
                 self.claim_times.note(self._clock() - pending.since)
+            self.stages.look()
             self._store.changed.notify_all()
             return moved
 
@@ -239,6 +250,7 @@ class DurableSession:
         with self._store.changed:
             self._await_idle(client_id)
             rolled_back = self.session.rollback(client_id, batch_id, owner)
+            self.stages.look()
             self._store.changed.notify_all()
             return rolled_back
 
@@ -285,6 +297,7 @@ class DurableSession:
             with self._store.changed:
                 if rolled_back := self.session.expire(client_id, self._clock()):
                     expired[client_id] = rolled_back
+                    self.stages.look()
                     self._store.changed.notify_all()
                 unchecked = self._claiming.unchecked(client_id, Limits(1))
             _check(unchecked)
@@ -308,6 +321,7 @@ class DurableSession:
                 dropped = self.session.drop_uncommitted()
             else:
                 ring.drop_unclaimed()
+            self.stages.look()
             self._store.changed.notify_all()
             return dropped
 

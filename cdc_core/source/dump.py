@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import pymysql
 
 from cdc_core.binlog.block import Block
+from cdc_core.contract.stages import DECODE, NETWORK, QUIET
 from cdc_core.errors import SourceUnavailable
 from cdc_core.position import EntryPosition
 from cdc_core.source.checks import ServerInfo, check_server
@@ -56,7 +57,8 @@ class Dump:
     """`on_connect` is called with each connection, before `resume`; `on_reset`, with the journal's name, before the
     first block of each connection and of each journal; `on_lost` when a connection broke or could not be made, with the
     seconds until the next attempt. `on_block` may block for as long as it likes. With `sharing` a dump that has
-    caught up goes on by the connection of another one, as long as that lasts."""
+    caught up goes on by the connection of another one, as long as that lasts. `enter` is called with each stage of
+    `contract.stages` that the dump is in from then on; None when it ends."""
 
     def __init__(
         self,
@@ -68,6 +70,7 @@ class Dump:
         on_reset: Callable[[str], None] = lambda _: None,
         on_lost: Callable[[SourceUnavailable, float], None] = lambda _error, _seconds: None,
         sharing: Sharing | None = None,
+        enter: Callable[[str | None], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] | None = None,
         jitter: Callable[[], float] = _RANDOM.random,
@@ -76,7 +79,7 @@ class Dump:
         self.status = DumpStatus()
         self._on_block, self._on_connect, self._on_reset = on_block, on_connect, on_reset
         self._on_lost, self._captured = on_lost, captured
-        self._sharing = sharing
+        self._sharing, self._enter = sharing, enter
         self._last: Block | None = None  # of the present connection; kept only for `sharing`
         self._following: Following | None = None
         self._clock, self._sleep, self._jitter = clock, sleep, jitter
@@ -95,16 +98,19 @@ class Dump:
         try:
             self._run(resume, stop)
         finally:
+            self._enter(None)
             if self._sharing:
                 self._sharing.leave()
 
     def _run(self, resume: Callable[[Connection], EntryPosition], stop: threading.Event) -> None:
         while not stop.is_set():
+            self._enter(NETWORK)
             try:
                 self._connection(resume, stop)
             except SourceUnavailable as error:
                 if stop.is_set():
                     return
+                self._enter(NETWORK)
                 delay = self._delay()
                 self._on_lost(error, delay)
                 self.status.connected, self.status.trouble = False, error
@@ -170,10 +176,13 @@ class Dump:
         patience = max(MISSED * self.settings.heartbeat_seconds, _LEAST_PATIENCE)
         heard = self._clock()
         while not stop.is_set():
+            self._enter(NETWORK)
             count = self._receive(sock, framer)
             if not count and (pause := self._pause()) > 0:
+                self._enter(QUIET)
                 stop.wait(pause)
                 continue
+            self._enter(DECODE)
             if self._hand_on(framer, flush=count == 0) or count:
                 heard = self._clock()  # after `on_block`, whose time is not the server's silence
             elif self._clock() - heard > patience:
@@ -183,6 +192,7 @@ class Dump:
             if not count:
                 if self._sharing and self._last and (following := self._sharing.join(self._last)):
                     return following
+                self._enter(QUIET)
                 poll.poll(max(0.0, heard + patience - self._clock()) * 1000 + 1)
         return None
 
@@ -191,7 +201,9 @@ class Dump:
         self._following = following
         try:
             while not stop.is_set():
+                self._enter(QUIET)
                 for block in following.blocks(_LATER):
+                    self._enter(DECODE)
                     if stop.is_set():
                         return
                     self._check_next(block)

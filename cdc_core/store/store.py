@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from cdc_core.binlog.block import Block
+from cdc_core.store.arrival_times import Arrival, ArrivalTimes
 from cdc_core.store.ring import Ring
 
 T = TypeVar("T")
@@ -20,13 +21,17 @@ _STOP_CHECK = 1.0  # seconds: a stop event cannot wake a condition, so a waiting
 
 
 class Store:
-    """`clock` is in seconds and only rises."""
+    """`clock` is in seconds and only rises; `now` is in seconds since the epoch. `arrivals` are the log's."""
 
-    def __init__(self, ring: Ring, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, ring: Ring, clock: Callable[[], float] = time.monotonic, now: Callable[[], float] = time.time
+    ) -> None:
         self.ring = ring
+        self.arrivals = ArrivalTimes()
+        self.on_put: Callable[[], None] = lambda: None  # under the lock, after each put, and when one must wait
         self.changed = threading.Condition()
         self.closed = False
-        self._clock = clock
+        self._clock, self._now = clock, now
         self._blocked = 0.0
         self._blocked_since: float | None = None
 
@@ -39,19 +44,27 @@ class Store:
         since = self._blocked_since
         return self._blocked + (self._clock() - since if since is not None else 0.0)
 
-    def put(self, block: Block, stop: threading.Event) -> bool:
-        """Waits while the ring is full. False when `stop` was set before there was room."""
+    def put(self, block: Block, stop: threading.Event, received: float | None = None) -> bool:
+        """Waits while the ring is full. False when `stop` was set before there was room. `received`: when the block
+        came from the source, in seconds since the epoch."""
+        decoded = self._now()
         with self.changed:
+            begin = self.ring.put.sequence
             try:
                 while not self.ring.try_put(block):
                     if self.closed or stop.is_set():
                         return False
                     if self._blocked_since is None:
                         self._blocked_since = self._clock()
+                        self.on_put()
                         self.changed.notify_all()  # a full ring also serves parts of a transaction
                     self.changed.wait(_STOP_CHECK)
             finally:
                 self._blocked, self._blocked_since = self.blocked_seconds, None
+            arrival = Arrival(decoded if received is None else received, decoded, self._now())
+            acked = min((marks.ack.sequence for marks in self.ring.clients.values()), default=0)
+            self.arrivals.note(begin, self.ring.put.sequence, arrival, acked)
+            self.on_put()
             self.changed.notify_all()
             return True
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from cdc_core.contract.snapshot import FIRST_START, Snapshot
+from cdc_core.contract.stages import shown
 from cdc_core.contract.status import Status
 from cdc_core.errors import naming
 from orchestration.commands.service import call, path_of
@@ -83,6 +84,9 @@ def show(found: Sequence[Status]) -> None:
             _quantity(status.backlog_rows, " rows"),
         )
     console.print(columns)
+    for status in found:
+        if where := shown(status.stages):
+            console.print(Text(f"{status.destination}, seconds of the last minute: {where}"))
     for snapshot in (one for status in found for client in status.clients for one in client.snapshots):
         console.print(Text(snapshot_line(snapshot)))
     for status in found:

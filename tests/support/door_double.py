@@ -95,6 +95,7 @@ class Destination:
     stopped: list[StoppedTable] = field(default_factory=list)
     quarantined: dict[str, int] = field(default_factory=dict)
     numbers: dict[str, Any] = field(default_factory=dict)
+    stages: dict[str, float] = field(default_factory=dict)
     error: ErrorReport | None = None
     start: StartReport | None = None
     binlog: ExpiryReport | None = None
@@ -130,6 +131,7 @@ class Destination:
             clients=(self.client(1001),),
             error=self.error,
             note=self.note,
+            stages=self.stages,
         )
 
     def tables(self) -> list[TableSchema]:
@@ -289,7 +291,7 @@ class Destination:
         self.calls.append(("read", batch_id, part, error and type(error).__name__))
 
     def metrics(self) -> Metrics:
-        return Metrics(**{"heartbeat_age_seconds": 0.5, **self.numbers})
+        return Metrics(**{"heartbeat_age_seconds": 0.5, "stage_seconds": self.stages, **self.numbers})
 
     def _held(self, batch_id: int, owner: str) -> tuple[Claim, Block]:
         if batch_id not in self.held:

@@ -60,6 +60,7 @@ class DestinationAnswer(Answer):
     backlog_rows: int = Field(examples=[400])
     clients: list[Any]
     error: dict[str, Any] | None = Field(examples=[None])
+    stages: dict[str, float] = Field({}, description="where the seconds of the last minute went, by stage")
     note: str | None = Field(None, description="why the destination deliberately does not read", examples=[None])
 
 
@@ -176,6 +177,10 @@ class ClaimAnswer(Answer):
     owner: str
     lease_deadline: float = Field(description="seconds since the epoch")
     partial: bool
+    moments: list[float | None] = Field(
+        [],
+        description="when its first row was received, decoded, stored and claimed, in seconds since the epoch",
+    )
     ddl: list[dict[str, Any]] = Field(description="DDL statements, in order, before all rows of the range")
 
 

@@ -87,6 +87,7 @@ class _Instances(Collector):
             yield _family(f"canal_instance_{key}", kind, text, key, numbers, extra)
         for key, kind, text in _OURS:
             yield _family(f"sluice_{key}", kind, text, key, numbers, {})
+        yield _stages(numbers)
         yield _holders(statuses)
         yield _stopped(statuses)
         yield _quarantined(statuses)
@@ -109,6 +110,15 @@ def _family(
     for destination, metrics in numbers.items():
         if (value := getattr(metrics, key)) is not None:
             metric.add_sample(sample, {"destination": destination, **extra.get(destination, {})}, float(value))
+    return metric
+
+
+def _stages(numbers: dict[str, Metrics]) -> Metric:
+    help_text = "Seconds that the reader and the clients' rows spent, by stage"
+    metric = Metric("sluice_stage_seconds", help_text, "counter")
+    for destination, metrics in numbers.items():
+        for stage, seconds in metrics.stage_seconds.items():
+            metric.add_sample(f"{metric.name}_total", {"destination": destination, "stage": stage}, seconds)
     return metric
 
 

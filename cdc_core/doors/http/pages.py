@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import PackageLoader
 from starlette.responses import HTMLResponse
 
+from cdc_core.contract.stages import STAGES
 from cdc_core.doors.all_destinations import all_destinations
 from cdc_core.doors.html import environment, page
 from cdc_core.server.server import CanalServer
@@ -20,7 +21,13 @@ def status_page(server: CanalServer, part: str = "") -> HTMLResponse:
     """The whole page, or with `part="body"` the part that changes."""
     now = time.time()
     destinations = [(found.status(), found.metrics()) for found in all_destinations(server).values()]
-    return page(_ENVIRONMENT, "body.html" if part == "body" else "status.html", destinations=destinations, now=now)
+    return page(
+        _ENVIRONMENT,
+        "body.html" if part == "body" else "status.html",
+        destinations=destinations,
+        now=now,
+        stages=STAGES,
+    )
 
 
 def docs_page(document: dict[str, Any]) -> HTMLResponse:

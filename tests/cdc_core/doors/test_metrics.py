@@ -8,9 +8,11 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from cdc_core.contract.stages import STAGES
 from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.doors.http import HttpDoor
 from cdc_core.doors.http.metrics import render
+from cdc_core.doors.http.pages import status_page
 from cdc_core.doors.traffic import Traffic
 from cdc_core.position import EntryPosition
 from tests.support.door_double import Destination, Server, opened
@@ -119,6 +121,30 @@ def test_an_unknown_number_has_no_sample() -> None:
     text = render(Server(Destination(numbers={"ack_delay": None, "get_delay": 0})), Traffic())
     assert "canal_instance_get_delay{" in text
     assert "canal_instance_ack_delay{" not in text
+
+
+def test_each_stage_has_its_seconds() -> None:
+    """One counter, with the stage as a label; a destination that does not run has none."""
+    lines = scrape(Destination(stages={"decode": 1.5, "apply": 40.0}))
+    assert "# TYPE sluice_stage_seconds_total counter" in lines
+    assert [line for line in lines if line.startswith("sluice_stage_seconds_total{")] == [
+        'sluice_stage_seconds_total{destination="shop",stage="decode"} 1.5',
+        'sluice_stage_seconds_total{destination="shop",stage="apply"} 40.0',
+    ]
+    assert not any(line.startswith("sluice_stage_seconds_total{") for line in scrape(Destination()))
+
+
+def test_the_page_shows_where_the_last_minute_went() -> None:
+    """A line a stage, with what happens in it; a stage that this version does not know has its seconds alone."""
+    shop = Destination(stages={"quiet": 19.0, "apply": 40.0, "later": 1.0})
+    text = bytes(status_page(Server(shop), "body").body).decode()
+    rows = re.findall(r"<tr><td>(\w+)</td><td class=\"num\">(.*?)</td><td>(.*?)</td></tr>", text)
+    assert rows == [
+        ("quiet", "19 s", STAGES["quiet"]),
+        ("apply", "40 s", STAGES["apply"]),
+        ("later", "1.0 s", ""),
+    ]
+    assert "Where time goes" not in bytes(status_page(Server(Destination()), "body").body).decode()
 
 
 def test_a_scrape_over_http_parses() -> None:

@@ -72,6 +72,17 @@ def test_stopped_tables_are_shown_with_their_remedy(
     assert "1 more tables of shop are stopped" in lines
 
 
+def test_the_last_minute_has_a_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the service sent it; a service of before, or a destination that does not run, has none."""
+    monkeypatch.setenv("COLUMNS", "200")
+    found = Status.from_dict(Status("shop", "running", stages={"quiet": 30.0, "apply": 29.96, "ack": 0.0}).to_dict())
+    status.show([found, Status("other", "standby")])
+    lines = [line for line in capsys.readouterr().out.splitlines() if "minute" in line]
+    assert lines == ["shop, seconds of the last minute: quiet 30.0 s, apply 30.0 s"]
+    fields = {name: value for name, value in found.to_dict().items() if name != "stages"}
+    assert Status.from_dict(fields).stages == {}
+
+
 def test_rows_that_wait_are_shown_without_the_lake(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,56 @@
+"""When the events of the log arrived. Bounded: where many wait, the times of the older ones are less exact.
+
+Pure: no lock and no clock.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+_MOST = 4096  # blocks
+
+
+class Arrival(NamedTuple):
+    """When a block was received, when its events were read, and when they were in the store; seconds since 1970."""
+
+    received: float
+    decoded: float
+    stored: float
+
+
+class ArrivalTimes:
+    """A place is a sequence, as in the log."""
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
+        self._begin = 0
+        self._ends: list[int] = []  # of the blocks; events after one end, up to the next one, arrived together
+        self._times: list[Arrival] = []
+
+    def note(self, begin: int, end: int, arrival: Arrival, acked: int) -> None:
+        """The events of [begin, end) arrived. Nobody asks for those before `acked`."""
+        while self._ends and self._ends[-1] > begin:  # they were dropped, and come again
+            self._cut(-1, None)
+        if end <= begin:
+            return
+        if not self._ends:
+            self._begin = begin
+        self._ends.append(end)
+        self._times.append(arrival)
+        if len(self._ends) > self._most:
+            self._cut(0, bisect_right(self._ends, acked))
+            if len(self._ends) > self._most // 2:
+                self._halve()
+
+    def at(self, sequence: int) -> Arrival | None:
+        """When an event arrived; None if that is not known."""
+        found = bisect_right(self._ends, sequence)
+        return self._times[found] if self._begin <= sequence and found < len(self._ends) else None
+
+    def _cut(self, low: int, high: int | None) -> None:
+        del self._ends[low:high], self._times[low:high]
+
+    def _halve(self) -> None:
+        """Of two blocks the later one stands for both."""
+        del self._ends[:-1:2], self._times[:-1:2]
