@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 QUIET, NETWORK, DECODE, STORE = "quiet", "network", "decode", "store"
 CLAIM, APPLY, ACK = "claim", "apply", "ack"
+PLAN, WRITE = "plan", "write"  # the parts of `apply`, for one table
 
 # What the service measures. The reader is in one of the first four stages at any time, and each client in one of the
 # others or in none.

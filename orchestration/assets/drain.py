@@ -141,12 +141,12 @@ class Drain:
                     tally.stopped[refusal.table] = self._stop(claim, refusal)
                 self.lake.note(claim, batch, self.run_id, doubts)
                 mended.update(batch.mended)
-            before = claim
+            acked_at, before = self.now(), claim
             turns.end(claim, batch)
             tally.add(batch, found, doubts)
             self._keep_stopped(tally, tally.stopped.keys() - mended)
             self._report_waiting(claim, batch, waiting)
-            self._report(claim, batch, reports)
+            self._report(claim, batch, reports, acked_at)
             lines.add(claim, batch, turns.seconds, at_once=logged.is_set())
             lines.write_due()
             self._write(tally, reports, verdicts, moment(turns.seconds), checks.tables_of(batch))
@@ -226,7 +226,7 @@ class Drain:
             followed = {name for one in batch.followed for name in (one.table, one.origin) if name}
             waiting.after(claim.epoch, checks.tables_of(batch), followed)
 
-    def _report(self, claim: Claim, batch: BatchResult, reports: Reports) -> None:
+    def _report(self, claim: Claim, batch: BatchResult, reports: Reports, acked_at: float) -> None:
         """Adds a report of each table with changes, and writes the run's tags: the batch is checked and acked."""
         log = self.of.log
         for table, reason in batch.instead.items():
@@ -237,7 +237,7 @@ class Drain:
         placed = {PLACE: place_text(claim.epoch, claim.end.version())}
         statements, lake = ddl_metadata(batch.followed), self.lake.lake
         applied = {
-            result.table: batch_metadata(claim, result, self.run_id, self.names.source(result.table))
+            result.table: batch_metadata(claim, result, self.run_id, self.names.source(result.table), acked_at)
             for result in batch.applied
         }
         for table in dict.fromkeys((*statements, *applied)):
@@ -248,7 +248,7 @@ class Drain:
             count = {ROW_COUNT: RowCount(lake, partial(lake.path, *split_name(table)), self.counts)}
             reports.add(self.names.delta(table), metadata | placed | explained | count)
         for landed in batch.landed:
-            metadata = landed_metadata(claim, landed, self.run_id)
+            metadata = landed_metadata(claim, landed, self.run_id, acked_at)
             explained = self._explanation(claim, landed.table, landed.images)
             count = {ROW_COUNT: RowCount(lake, partial(lake.log_path, *split_name(landed.table)), self.counts)}
             reports.add(self.names.log(landed.table), metadata | placed | explained | count)

@@ -16,6 +16,7 @@ import dagster as dg
 from cdc_core.contract.claim import Claim
 from cdc_core.schema.names import split_name
 from cdc_core.schema.table import TableSchema
+from orchestration.assets.batch_seconds import SECONDS, batch_seconds
 from orchestration.assets.lineage import spec_of, stored
 from orchestration.assets.metadata import lag_seconds
 from orchestration.settings import Settings
@@ -93,8 +94,9 @@ def log_spec(settings: Settings, table: str) -> dg.AssetSpec:
     )
 
 
-def landed_metadata(claim: Claim, landed: Landed, run_id: str) -> dict[str, Any]:
-    """The metadata of one log's materialization in one batch. Dagster plots the numbers."""
+def landed_metadata(claim: Claim, landed: Landed, run_id: str, acked_at: float) -> dict[str, Any]:
+    """The metadata of one log's materialization in one batch, which was acked at the second `acked_at` since the
+    epoch. Dagster plots the numbers."""
     counts = landed.counts
     facts: dict[str, Any] = {
         "rows": counts.raw,
@@ -111,6 +113,8 @@ def landed_metadata(claim: Claim, landed: Landed, run_id: str) -> dict[str, Any]
         "run_id": run_id,
         **lag_seconds(claim.execute_times, landed.landed_at),
     }
+    if seconds := batch_seconds(claim, landed.landed_at - landed.seconds, landed.landed_at, acked_at):
+        facts[SECONDS] = seconds
     known = {
         "gtid": str(claim.end.gtid or ""),
         "log_version": landed.log_version,

@@ -13,6 +13,7 @@ from cdc_core.contract.claim import Claim
 from cdc_core.rows.columns.batch import arrow_type
 from cdc_core.rules.expressions import expression
 from cdc_core.schema.table import Column, TableSchema
+from orchestration.assets.batch_seconds import SECONDS, batch_seconds
 from spark_jobs.apply.result import Followed, TableResult
 from spark_jobs.lake.types import spark_type
 from spark_jobs.union.publish import Published
@@ -49,9 +50,12 @@ def column_lineage(schema: TableSchema, source: dg.AssetKey) -> dg.TableColumnLi
     )
 
 
-def batch_metadata(claim: Claim, result: TableResult, run_id: str, source: dg.AssetKey) -> dict[str, Any]:
-    """The metadata of one table's materialization in one batch. Dagster plots the numbers. `source`: its asset in
-    MySQL. Columns and their lineage are there when the batch changed them."""
+def batch_metadata(
+    claim: Claim, result: TableResult, run_id: str, source: dg.AssetKey, acked_at: float
+) -> dict[str, Any]:
+    """The metadata of one table's materialization in one batch, which was acked at the second `acked_at` since the
+    epoch. Dagster plots the numbers. `source`: its asset in MySQL. Columns and their lineage are there when the batch
+    changed them."""
     counts, commit = result.source, result.commit
     facts: dict[str, Any] = {
         "rows": counts.inserts + counts.updates + counts.deletes,
@@ -71,6 +75,8 @@ def batch_metadata(claim: Claim, result: TableResult, run_id: str, source: dg.As
         "run_id": run_id,
         **lag_seconds(claim.execute_times, result.applied_at),
     }
+    if seconds := batch_seconds(claim, result.planned_at, result.applied_at, acked_at):
+        facts[SECONDS] = seconds
     if result.expected:
         facts["bad_rows"] = sum(one.bad for one in result.expected)
         facts["quarantined_rows"] = max(one.waiting for one in result.expected)

@@ -20,6 +20,7 @@ import dagster as dg
 
 from cdc_core.contract.claim import Claim
 from cdc_core.position import EntryPosition
+from orchestration.assets.batch_seconds import SECONDS, age
 from orchestration.assets.row_count import ROW_COUNT
 from orchestration.names import place_tags
 from spark_jobs.apply.result import BatchResult
@@ -151,6 +152,8 @@ def together(before: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, A
             facts[name] = max(before[name], later[name])
         elif name == "lag_seconds_min":
             facts[name] = min(before[name], later[name])
+        elif name == SECONDS:
+            facts[name] = max(before[name], later[name], key=age)
         elif name == "replayed":
             facts[name] = before[name] and later[name]
         elif name in _FIRST:

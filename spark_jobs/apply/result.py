@@ -29,7 +29,8 @@ class TableResult:
     range committed; the checks judge it again. `odd`: the rows of `commit` that were not as the source's changes
     presume, where they were counted by key. `written`: the table has the claim's end as its version. `created` and
     `added_columns` say how the table changed. `merge_seconds` is the time that it took, `applied_at` the second since
-    the epoch at which it was done. `engine`: what made the commit, "" where this try made none.
+    the epoch at which it was done, `planned_at` that at which it was ready to be written, 0 if nothing was to be
+    written. `engine`: what made the commit, "" where this try made none.
     """
 
     decision: Decision
@@ -40,6 +41,7 @@ class TableResult:
     added_columns: tuple[str, ...] = ()
     odd: Doubt = field(default_factory=Doubt)
     merge_seconds: float = 0.0
+    planned_at: float = 0.0
     applied_at: float = 0.0
     engine: str = ""
 

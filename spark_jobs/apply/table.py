@@ -102,13 +102,15 @@ class Batch:
 @dataclass(frozen=True, slots=True)
 class ReadyShare:
     """A table's share of a claim, ready for its commit: the decision, and the commits that brought some of it.
-    `evaluation`: that of its expectations, None if nothing is expected."""
+    `evaluation`: that of its expectations, None if nothing is expected. `planned_at`: the second since the epoch at
+    which it was ready."""
 
     table: TableRange
     decision: Decision
     earlier: Earlier
     ready: ReadyTable
     evaluation: Evaluation | None = None
+    planned_at: float = 0.0
 
 
 def apply_table(batch: Batch, table: TableRange) -> TableResult:
@@ -157,7 +159,7 @@ def begin(batch: Batch, table: TableRange) -> ReadyShare | TableResult:
             changes = changes.as_images(images_read(changes, claim, batch.door))
     metadata = note(claim, table.name, batch.run_id, decision.after, changes.counts, soft=own.soft)
     ready = ReadyTable(table.name, path, app, metadata, changes, prepared, since)
-    return ReadyShare(table, decision, earlier, ready)
+    return ReadyShare(table, decision, earlier, ready, planned_at=batch.clock())
 
 
 def finish(batch: Batch, begun: ReadyShare, outcome: Outcome | None, engine: str) -> TableResult:
@@ -177,6 +179,7 @@ def finish(batch: Batch, begun: ReadyShare, outcome: Outcome | None, engine: str
         created=ready.prepared.created,
         added_columns=ready.prepared.added_columns,
         merge_seconds=time.perf_counter() - ready.since,
+        planned_at=begun.planned_at,
         applied_at=batch.clock(),
         engine=engine if commit is not None and written else "",
     )

@@ -151,6 +151,7 @@ class MemoryCanal(Connector):
             owner=owner,
             lease_deadline=time.time() + 60,
             stopped=tuple(stop.table for stop in self.stopped),
+            moments=(None, None, None, 1_008.5),
         )
         self.held.append(claim)
         self.log.append(f"claim {number + 1}")
@@ -271,4 +272,4 @@ def taken(share: TableRange, claim: Claim) -> TableResult:
         inserts=share.inserts, net_rows=share.rows, upserts=share.inserts, gained=share.inserts, lost=0
     )
     commit = Commit(end, source=counts, inserted=share.inserts, delta_version=claim.batch_id)
-    return TableResult(Decision(share.name, end), commit, merge_seconds=0.25, applied_at=1_010.0)
+    return TableResult(Decision(share.name, end), commit, merge_seconds=0.25, planned_at=1_009.5, applied_at=1_010.0)

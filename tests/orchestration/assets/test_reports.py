@@ -61,6 +61,19 @@ def test_reports_after_a_quick_batch_take_a_part_of_its_time() -> None:
     assert moment(60.0) == MOMENT
 
 
+def test_of_several_batches_the_one_whose_row_was_oldest_shows_where_time_went() -> None:
+    """Stages of different batches are not mixed, and a long ack does not make a row older."""
+    written = list[dg.AssetMaterialization]()
+    reports = Reports(written.append, seconds=60, clock=Clock())
+    key, oldest = dg.AssetKey("a"), {"network": 1.0, "write": 9.0, "ack": 0.5}
+    for seconds in ({"network": 2.0, "write": 3.0, "ack": 60.0}, oldest, {"network": 4.0, "write": 4.0, "ack": 0.0}):
+        reports.add(key, {"rows": 1, "sluice/seconds": seconds})
+    reports.add(key, {"rows": 0})  # only statements
+    reports.write_all()
+    assert written[0].metadata["sluice/seconds"].value == oldest
+    assert written[0].metadata["batches"].value == 4
+
+
 def test_a_report_that_dagster_did_not_take_is_written_later() -> None:
     """Its rows are in the next one."""
     clock, written, failures = Clock(), list[int](), iter([OSError("the database is locked")])
