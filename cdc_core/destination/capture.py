@@ -102,7 +102,7 @@ class Capture:
         alone = config.ddl_isolation
         sizes = config.capacity_bytes, config.capacity_items
         ring = Ring(self.registry.get, *sizes, disk_bytes=disk_bytes, isolates_ddl=alone)
-        self.store = Store(ring, now=clock)
+        self.store = Store(ring)
         self.stages = StageSeconds()
         self._enter = partial(self.stages.enter, _READER)
         self.health = Health(config.destination, clock, pauses)
@@ -265,12 +265,13 @@ class Capture:
     def _on_block(self, block: Block) -> None:
         if self._stop.is_set():  # a block refused by a stop must not be followed by the next one
             return
-        received = self._clock()
+        received = time.monotonic()
         for piece in self._pipeline.push(block):
-            self._enter(STORE)
-            if not self.store.put(piece, self._stop, received):
+            decoded = time.monotonic()
+            self._enter(STORE, decoded)
+            if not self.store.put(piece, self._stop, (received, decoded)):
                 return
-            self._enter(DECODE)
+            self._enter(DECODE, None)
             self.health.progressed()
             self._start_finder.note_progress()
         self._sweep.look()

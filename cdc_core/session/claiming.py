@@ -143,10 +143,12 @@ class Claiming:
         return _Candidate(claim, rules, tuple(slices or ()))
 
     def _moments(self, batch: Batch) -> tuple[float | None, ...]:
-        """Those of `Claim.moments`. A claim without rows has them of its first event."""
+        """Those of `Claim.moments`. A claim without rows has them of its first event. What was read of the store's
+        clock is as long ago by this one."""
         low, high = batch.range.start, batch.range.end
         first = self.store.ring.log.sequence_of_rows(low.rows) if low.rows < high.rows else low.sequence
-        return *(self.store.arrivals.at(first) or (None, None, None)), batch.since
+        ahead, arrived = batch.since - self.store.clock(), self.store.arrivals.at(first)
+        return *([moment + ahead for moment in arrived] if arrived else (None,) * 3), batch.since
 
     def _until_expiry(self, client_id: int) -> float | None:
         deadline = self.session.next_deadline(client_id)

@@ -22,14 +22,15 @@ class ClientStages:
 
     def look(self) -> None:
         """To be called under the store's lock, after each change of the ring or the session."""
-        clients = self.session.clients
-        now = {client_id: self._stage(client) for client_id, client in clients.items()}
-        if now == self._seen:
-            return
-        for client_id in now.keys() | self._seen.keys():
-            if now.get(client_id) != self._seen.get(client_id):
-                self.seconds.enter(client_id, now.get(client_id))
-        self._seen = now
+        clients, seen = self.session.clients, self._seen
+        for client_id, client in clients.items():
+            if (stage := self._stage(client)) != seen.get(client_id):
+                seen[client_id] = stage
+                self.seconds.enter(client_id, stage)
+        if len(seen) > len(clients):
+            for client_id in seen.keys() - clients.keys():
+                del seen[client_id]
+                self.seconds.enter(client_id, None)
 
     def _stage(self, client: ClientState) -> str | None:
         if client.batches:

@@ -58,7 +58,7 @@ class Dump:
     first block of each connection and of each journal; `on_lost` when a connection broke or could not be made, with the
     seconds until the next attempt. `on_block` may block for as long as it likes. With `sharing` a dump that has
     caught up goes on by the connection of another one, as long as that lasts. `enter` is called with each stage of
-    `contract.stages` that the dump is in from then on; None when it ends."""
+    `contract.stages` that the dump is in from then on, None when it ends; and with the moment, if that is not now."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Dump:
         on_reset: Callable[[str], None] = lambda _: None,
         on_lost: Callable[[SourceUnavailable, float], None] = lambda _error, _seconds: None,
         sharing: Sharing | None = None,
-        enter: Callable[[str | None], None] = lambda _: None,
+        enter: Callable[[str | None, float | None], None] = lambda _stage, _at: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] | None = None,
         jitter: Callable[[], float] = _RANDOM.random,
@@ -98,19 +98,19 @@ class Dump:
         try:
             self._run(resume, stop)
         finally:
-            self._enter(None)
+            self._enter(None, None)
             if self._sharing:
                 self._sharing.leave()
 
     def _run(self, resume: Callable[[Connection], EntryPosition], stop: threading.Event) -> None:
         while not stop.is_set():
-            self._enter(NETWORK)
+            self._enter(NETWORK, None)
             try:
                 self._connection(resume, stop)
             except SourceUnavailable as error:
                 if stop.is_set():
                     return
-                self._enter(NETWORK)
+                self._enter(NETWORK, None)
                 delay = self._delay()
                 self._on_lost(error, delay)
                 self.status.connected, self.status.trouble = False, error
@@ -174,17 +174,19 @@ class Dump:
         poll = select.poll()
         poll.register(sock, select.POLLIN)
         patience = max(MISSED * self.settings.heartbeat_seconds, _LEAST_PATIENCE)
-        heard = self._clock()
+        at: float | None
+        at = heard = self._clock()
         while not stop.is_set():
-            self._enter(NETWORK)
+            self._enter(NETWORK, at)
+            at = None
             count = self._receive(sock, framer)
             if not count and (pause := self._pause()) > 0:
-                self._enter(QUIET)
+                self._enter(QUIET, None)
                 stop.wait(pause)
                 continue
-            self._enter(DECODE)
+            self._enter(DECODE, self.status.last_received if count else None)
             if self._hand_on(framer, flush=count == 0) or count:
-                heard = self._clock()  # after `on_block`, whose time is not the server's silence
+                at = heard = self._clock()  # after `on_block`, whose time is not the server's silence
             elif self._clock() - heard > patience:
                 raise SourceUnavailable(
                     f"no byte for {patience:g} s, three heartbeats", place=self.settings.address, hint=AGAIN
@@ -192,8 +194,9 @@ class Dump:
             if not count:
                 if self._sharing and self._last and (following := self._sharing.join(self._last)):
                     return following
-                self._enter(QUIET)
+                self._enter(QUIET, at)
                 poll.poll(max(0.0, heard + patience - self._clock()) * 1000 + 1)
+                at = None
         return None
 
     def _follow(self, following: Following, stop: threading.Event) -> None:
@@ -201,9 +204,9 @@ class Dump:
         self._following = following
         try:
             while not stop.is_set():
-                self._enter(QUIET)
+                self._enter(QUIET, None)
                 for block in following.blocks(_LATER):
-                    self._enter(DECODE)
+                    self._enter(DECODE, None)
                     if stop.is_set():
                         return
                     self._check_next(block)

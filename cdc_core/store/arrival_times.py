@@ -6,17 +6,10 @@ Pure: no lock and no clock.
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import NamedTuple
 
 _MOST = 4096  # blocks
 
-
-class Arrival(NamedTuple):
-    """When a block was received, when its events were read, and when they were in the store; seconds since 1970."""
-
-    received: float
-    decoded: float
-    stored: float
+Arrival = tuple[float, float, float]  # when a block was received, its events had been read, and they were in the store
 
 
 class ArrivalTimes:
@@ -28,8 +21,8 @@ class ArrivalTimes:
         self._ends: list[int] = []  # of the blocks; events after one end, up to the next one, arrived together
         self._times: list[Arrival] = []
 
-    def note(self, begin: int, end: int, arrival: Arrival, acked: int) -> None:
-        """The events of [begin, end) arrived. Nobody asks for those before `acked`."""
+    def note(self, begin: int, end: int, arrival: Arrival) -> None:
+        """The events of [begin, end) arrived."""
         while self._ends and self._ends[-1] > begin:  # they were dropped, and come again
             self._cut(-1, None)
         if end <= begin:
@@ -38,10 +31,17 @@ class ArrivalTimes:
             self._begin = begin
         self._ends.append(end)
         self._times.append(arrival)
-        if len(self._ends) > self._most:
-            self._cut(0, bisect_right(self._ends, acked))
-            if len(self._ends) > self._most // 2:
-                self._halve()
+
+    @property
+    def too_many(self) -> bool:
+        return len(self._ends) > self._most
+
+    def shorten(self, acked: int) -> None:
+        """To half as many at most. Nobody asks for events before `acked`; of the others two blocks share the times of
+        the later one."""
+        self._cut(0, bisect_right(self._ends, acked))
+        if len(self._ends) > self._most // 2:
+            del self._ends[:-1:2], self._times[:-1:2]
 
     def at(self, sequence: int) -> Arrival | None:
         """When an event arrived; None if that is not known."""
@@ -50,7 +50,3 @@ class ArrivalTimes:
 
     def _cut(self, low: int, high: int | None) -> None:
         del self._ends[low:high], self._times[low:high]
-
-    def _halve(self) -> None:
-        """Of two blocks the later one stands for both."""
-        del self._ends[:-1:2], self._times[:-1:2]

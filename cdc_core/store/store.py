@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from cdc_core.binlog.block import Block
-from cdc_core.store.arrival_times import Arrival, ArrivalTimes
+from cdc_core.store.arrival_times import ArrivalTimes
 from cdc_core.store.ring import Ring
 
 T = TypeVar("T")
@@ -21,17 +21,15 @@ _STOP_CHECK = 1.0  # seconds: a stop event cannot wake a condition, so a waiting
 
 
 class Store:
-    """`clock` is in seconds and only rises; `now` is in seconds since the epoch. `arrivals` are the log's."""
+    """`clock` is in seconds and only rises. `arrivals` are the log's, by this clock."""
 
-    def __init__(
-        self, ring: Ring, clock: Callable[[], float] = time.monotonic, now: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, ring: Ring, clock: Callable[[], float] = time.monotonic) -> None:
         self.ring = ring
+        self.clock = clock
         self.arrivals = ArrivalTimes()
         self.on_put: Callable[[], None] = lambda: None  # under the lock, after each put, and when one must wait
         self.changed = threading.Condition()
         self.closed = False
-        self._clock, self._now = clock, now
         self._blocked = 0.0
         self._blocked_since: float | None = None
 
@@ -42,28 +40,29 @@ class Store:
     def blocked_seconds(self) -> float:
         """How long puts have waited for room so far, the present wait included."""
         since = self._blocked_since
-        return self._blocked + (self._clock() - since if since is not None else 0.0)
+        return self._blocked + (self.clock() - since if since is not None else 0.0)
 
-    def put(self, block: Block, stop: threading.Event, received: float | None = None) -> bool:
-        """Waits while the ring is full. False when `stop` was set before there was room. `received`: when the block
-        came from the source, in seconds since the epoch."""
-        decoded = self._now()
+    def put(self, block: Block, stop: threading.Event, arrived: tuple[float, float] | None = None) -> bool:
+        """Waits while the ring is full. False when `stop` was set before there was room. `arrived`: when the block came
+        from the source, and when its events had been read, which is now."""
+        received, decoded = arrived or (self.clock(),) * 2
         with self.changed:
-            begin = self.ring.put.sequence
+            begin, stored = self.ring.put.sequence, decoded
             try:
                 while not self.ring.try_put(block):
                     if self.closed or stop.is_set():
                         return False
                     if self._blocked_since is None:
-                        self._blocked_since = self._clock()
+                        self._blocked_since = self.clock()
                         self.on_put()
                         self.changed.notify_all()  # a full ring also serves parts of a transaction
                     self.changed.wait(_STOP_CHECK)
+                    stored = self.clock()
             finally:
                 self._blocked, self._blocked_since = self.blocked_seconds, None
-            arrival = Arrival(decoded if received is None else received, decoded, self._now())
-            acked = min((marks.ack.sequence for marks in self.ring.clients.values()), default=0)
-            self.arrivals.note(begin, self.ring.put.sequence, arrival, acked)
+            self.arrivals.note(begin, self.ring.put.sequence, (received, decoded, stored))
+            if self.arrivals.too_many:
+                self.arrivals.shorten(min((marks.ack.sequence for marks in self.ring.clients.values()), default=0))
             self.on_put()
             self.changed.notify_all()
             return True
@@ -73,11 +72,11 @@ class Store:
 
         `wake` gives the seconds after which to look again without a change; None for never.
         """
-        deadline = self._clock() + timeout
+        deadline = self.clock() + timeout
         with self.changed:
             while True:
                 found = look()
-                left = deadline - self._clock()
+                left = deadline - self.clock()
                 if found is not None or left <= 0 or self.closed:
                     return found
                 sooner = wake()

@@ -114,7 +114,7 @@ class Trial:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clock = Clock(1000.0)
         self.stages = StageSeconds(self.clock)
-        self.store = Store(Ring(Tables().get, 1 << 20), now=self.clock)
+        self.store = Store(Ring(Tables().get, 1 << 20), clock=self.clock)
         self.cursors = Cursors(MemoryNodes(), "shop")
         session = Session("shop", self.store.ring, Tables().get, 1)
         here = LogPosition("db", 3306, EntryPosition("start.0", 0))
@@ -131,7 +131,9 @@ class Trial:
         monkeypatch.setattr(Cursors, "write", lambda _self, *args, **more: slowly(*args, **more))
 
     def put(self, *rows: int, start: int = 4, received: float | None = None) -> None:
-        assert self.store.put(block(transaction(*rows), start=start), threading.Event(), received)
+        assert self.store.put(
+            block(transaction(*rows), start=start), threading.Event(), received and (received, self.clock.now)
+        )
 
     def claim(self) -> Any:
         return self.durable.claim(CLIENT, 100, 0.0, "run", 600.0)

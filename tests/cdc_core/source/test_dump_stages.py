@@ -27,7 +27,7 @@ def test_it_waits_receives_and_decodes() -> None:
     def take(_: Block) -> None:
         at_block.append(entered[-1])
 
-    dump, stop = Dump(SETTINGS, on_block=take, enter=entered.append), threading.Event()
+    dump, stop = Dump(SETTINGS, on_block=take, enter=lambda stage, _at: entered.append(stage)), threading.Event()
     framer = Framer("mysql-bin.000001", 4, checksum=True)
 
     def read() -> None:
@@ -60,7 +60,7 @@ def test_a_dump_that_ends_is_in_no_stage() -> None:
         stop.set()
 
     away = SourceSettings("127.0.0.1", 1, "reader", "secret", connect_timeout=1)
-    dump = Dump(away, on_block=lambda _: None, on_lost=note, enter=entered.append)
+    dump = Dump(away, on_block=lambda _: None, on_lost=note, enter=lambda stage, _at: entered.append(stage))
     dump.run(lambda _: pytest.fail("connected"), stop)
     assert lost == ["network"]
     assert entered[-1] is None
