@@ -131,6 +131,9 @@ def test_a_destination_end_to_end(shop: Shop) -> None:
     facts = metadata_of(second, "orders")
     assert (facts["inserts"], facts["updates"], facts["deletes"], facts["replayed"]) == (1, 1, 1, False)
     assert facts["lag_seconds_max"] < 1800
+    seconds = facts["sluice/seconds"]
+    assert list(seconds) == ["network", "decode", "store", "claim", "plan", "write", "ack"]
+    assert sum(seconds.values()) - seconds["ack"] == pytest.approx(facts["lag_seconds_max"], abs=0.01)
     assert [row[:2] for row in shop.rows("orders")] == [(2, "b"), (9, "c"), (10, "d")]
     assert shop.rows("log") == [("x", 1), ("y", 2)]
 

@@ -51,6 +51,10 @@ def test_a_claim_says_what_happened(mysql8: MySqlServer, shop: str) -> None:
         assert (found.transactions, found.partial) == (2, False)
         assert sum(rows for _, rows in found.execute_times) == 5
         assert abs(found.execute_times[0][0] - time.time()) < 60
+        assert len(found.moments) == 4
+        assert found.execute_times[0][0] <= found.moments[0]
+        assert list(found.moments) == sorted(found.moments)
+        assert abs(found.moments[3] - time.time()) < 60
         assert isinstance(found.end.gtid, Gtid)
         assert found.end.server_id == 1
         assert capture.service.slices(CLIENT, found.batch_id)
@@ -67,6 +71,11 @@ def test_a_claim_says_what_happened(mysql8: MySqlServer, shop: str) -> None:
         numbers = capture.metrics()
         assert (numbers.acked_claims, numbers.oldest_claim_seconds, numbers.rollbacks) == (1, 0, 0)
         assert out.oldest_claim_seconds <= numbers.claim_seconds < 60
+        stages = numbers.stage_seconds
+        assert stages["claim"] > 0 < stages["ack"]
+        assert stages["apply"] + stages["ack"] == pytest.approx(numbers.claim_seconds, abs=1)
+        assert sum(stages[name] for name in ("quiet", "network", "decode", "store")) > stages["apply"]
+        assert status.stages.keys() == stages.keys()
         client = capture.service.client(CLIENT)
         assert client.reached.position.to_dict() == client.cursor.to_dict() == found.end.to_dict()
         with pytest.raises(RangeGone):

@@ -131,9 +131,8 @@ class Trial:
         monkeypatch.setattr(Cursors, "write", lambda _self, *args, **more: slowly(*args, **more))
 
     def put(self, *rows: int, start: int = 4, received: float | None = None) -> None:
-        assert self.store.put(
-            block(transaction(*rows), start=start), threading.Event(), received and (received, self.clock.now)
-        )
+        arrived = None if received is None else (received, self.clock.now)
+        assert self.store.put(block(transaction(*rows), start=start), threading.Event(), arrived)
 
     def claim(self) -> Any:
         return self.durable.claim(CLIENT, 100, 0.0, "run", 600.0)
