@@ -21,10 +21,10 @@ def monitor(
         str, typer.Option(envvar="SLUICE_ZK_AUTH", help="user:password for ZooKeeper.", show_default=False)
     ] = "",
     mysql_user: Annotated[
-        str, typer.Option(envvar="SLUICE_MONITOR_MYSQL_USER", help="The account for MySQL; none without it.")
+        str, typer.Option(envvar="SLUICE_MYSQL_USER", help="The account for MySQL; none without it.")
     ] = "",
     mysql_password: Annotated[
-        str, typer.Option(envvar="SLUICE_MONITOR_MYSQL_PASSWORD", help="Its password.", show_default=False)
+        str, typer.Option(envvar="SLUICE_MYSQL_PASSWORD", help="Its password.", show_default=False)
     ] = "",
     mysql_file: Annotated[Path | None, typer.Option(help=_FILE)] = None,
     lag: Annotated[str, typer.Option(help="How far a client may be behind: 30s, 5m, 12h or 2d.")] = "5m",

@@ -58,13 +58,13 @@ def has(prefix: Path, module: str) -> bool:
 
 @contextmanager
 def running(command: list[str], ready: Callable[[], bool], environment: dict[str, str], folder: Path) -> Iterator[None]:
-    """A process that is ready within a minute or two, and that ends by SIGTERM."""
+    """A process that is ready within minutes, as nothing was compiled before, and that ends by SIGTERM."""
     with (folder / "log").open("w+") as log:
         process = subprocess.Popen(
             command, env=bare() | environment, cwd=folder, stdout=log, stderr=log, start_new_session=True
         )
         try:
-            deadline = time.monotonic() + 150
+            deadline = time.monotonic() + 300
             while not ready():
                 assert process.poll() is None, (folder / "log").read_text()
                 assert time.monotonic() < deadline, (folder / "log").read_text()
