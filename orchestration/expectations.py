@@ -149,10 +149,10 @@ class Expected(dg.Model, dg.Resolvable):
             yield column, Length(lengths.min, lengths.max)
 
 
-def expectations_of(tables: Mapping[str, Sequence[Expected]]) -> Expectations:
-    """Returns what is expected of tables, by patterns."""
+def expectations_of(tables: Mapping[str, Sequence[Expected]], most_quarantined: int) -> Expectations:
+    """Returns what is expected of tables, by patterns. `most_quarantined`: how many rows of a table may wait."""
     found = {pattern: tuple(one for some in listed for one in some.expectations) for pattern, listed in tables.items()}
-    return Expectations(found)
+    return Expectations(found, most_quarantined)
 
 
 def check_expectations(expected: Expectations, modes: Modes, taken: Collection[str]) -> None:

@@ -31,7 +31,7 @@ from orchestration.table_rules import (
     check_time,
 )
 from orchestration.translation import Translate, Translation
-from spark_jobs.expectations.expectation import Expectations
+from spark_jobs.expectations.expectation import MOST_QUARANTINED, Expectations
 from spark_jobs.lake.catalog_names import CatalogRules, check_catalog
 from spark_jobs.lake.layout import Layouts, Vectors
 from spark_jobs.lake.paths import Paths
@@ -158,6 +158,7 @@ class Settings(dg.Model, dg.Resolvable):
     ddl: DdlRules = DdlRules()
     rules: SeenTables = SeenTables()
     expectations: dict[str, list[Expected]] = {}
+    quarantine_rows: int = MOST_QUARANTINED
     into: dict[str, UnionRule] = {}
     engine: Engine = Engine.AUTO
     snapshot: Literal["initial", "never", "when_needed"] = "never"
@@ -181,7 +182,7 @@ class Settings(dg.Model, dg.Resolvable):
             raise ValueError("is empty")
         return value
 
-    @field_validator("client_id", "batch_size", "max_batches", "max_seconds", "lease_seconds")
+    @field_validator("client_id", "batch_size", "max_batches", "max_seconds", "lease_seconds", "quarantine_rows")
     @classmethod
     def _positive(cls, value: float) -> float:
         return _at_least(1, value)
@@ -286,7 +287,7 @@ class Settings(dg.Model, dg.Resolvable):
     @property
     def expected(self) -> Expectations:
         """What is expected of tables, before a batch is in them."""
-        return expectations_of(self.expectations)
+        return expectations_of(self.expectations, self.quarantine_rows)
 
     @property
     def row_rules(self) -> RowRules:

@@ -12,7 +12,7 @@ from spark_jobs.apply.result import Refusal
 from spark_jobs.apply.table import Batch, ReadyShare
 from spark_jobs.changes.table_changes import Changes, OfClaim
 from spark_jobs.expectations.acceptance import Acceptances
-from spark_jobs.write.evaluation import MOST_QUARANTINED, BatchFacts, EvaluatedTable, Evaluator
+from spark_jobs.write.evaluation import BatchFacts, EvaluatedTable, Evaluator
 
 _BATCHES = 20  # whose rows are what is usual
 
@@ -39,7 +39,6 @@ def evaluate(batch: Batch, begun: Mapping[str, ReadyShare]) -> dict[str, ReadySh
         Acceptances(batch.lake, claim.destination, claim.client_id),
         partial(_unavailable, batch),
         batch.max_splits,
-        MOST_QUARANTINED,
     )
     tables = [
         EvaluatedTable(

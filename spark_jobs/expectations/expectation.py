@@ -20,6 +20,7 @@ from spark_jobs.lake.sql import quote
 
 _NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
 _WILD = "*?["
+MOST_QUARANTINED = 20_000  # rows of a table: a release that breaks more of them is not for a quarantine
 
 
 class Severity(StrEnum):
@@ -152,9 +153,11 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """`tables` maps patterns (`shop.*`, as in a shell) to expectations; the first that fits a table counts."""
+    """`tables` maps patterns (`shop.*`, as in a shell) to expectations; the first that fits a table counts.
+    `most_quarantined`: how many rows may wait in the quarantine of one table."""
 
     tables: Mapping[str, tuple[Expectation, ...]] = field(default_factory=dict)
+    most_quarantined: int = MOST_QUARANTINED
 
     def __bool__(self) -> bool:
         return bool(self.tables)
@@ -176,7 +179,7 @@ class Expectations:
             pattern: [one for one in listed if not isinstance(one.test, OF_CLAIMS)]
             for pattern, listed in self.tables.items()
         }
-        return Expectations({pattern: tuple(listed) for pattern, listed in found.items()})
+        return Expectations({pattern: tuple(listed) for pattern, listed in found.items()}, self.most_quarantined)
 
     def names(self, table: str) -> bool:
         """Whether `database.table` is named in full, so that it must have all columns of its expectations."""
@@ -186,12 +189,14 @@ class Expectations:
         return next((one for one in self.tables.items() if fnmatchcase(table, one[0])), ("", ()))
 
     def to_json(self) -> str:
-        return json.dumps({pattern: [one.to_dict() for one in listed] for pattern, listed in self.tables.items()})
+        tables = {pattern: [one.to_dict() for one in listed] for pattern, listed in self.tables.items()}
+        return json.dumps({"tables": tables, "most_quarantined": self.most_quarantined})
 
     @classmethod
     def from_json(cls, text: str) -> Expectations:
         node = json.loads(text)
-        return cls({pattern: tuple(map(Expectation.from_dict, listed)) for pattern, listed in node.items()})
+        tables = {name: tuple(map(Expectation.from_dict, listed)) for name, listed in node.get("tables", {}).items()}
+        return cls(tables, node.get("most_quarantined", MOST_QUARANTINED))
 
 
 NO_EXPECTATIONS = Expectations()

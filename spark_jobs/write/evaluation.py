@@ -47,8 +47,6 @@ from spark_jobs.session import Sessions
 from spark_jobs.write.expected_sql import SqlChecks
 from spark_jobs.write.ready import ReadyTable
 
-MOST_QUARANTINED = 20_000  # rows of a table: a release that breaks more of them is not for a quarantine
-
 
 @dataclass(frozen=True, slots=True)
 class BatchFacts:
@@ -111,7 +109,6 @@ class Evaluator:
     acceptances: Acceptances
     unavailable: Callable[[str], str] = lambda _: ""
     parallelism: int = 4
-    most_quarantined: int = MOST_QUARANTINED
 
     def evaluate(self, tables: Sequence[EvaluatedTable]) -> dict[str, Evaluation]:
         """Evaluates the tables, by name, and commits what goes to quarantines. Tables that they reference are among
@@ -132,11 +129,10 @@ class Evaluator:
         try:
             opened = self._quarantine(table, any(one.severity is Severity.QUARANTINE for one in fit))
         except TableStopped as error:
-            return _Work(table, RowJudge(fit, changes.key, self.most_quarantined), None, stop=error)
+            return _Work(table, RowJudge(fit, changes.key, self.expectations.most_quarantined), None, stop=error)
         waiting = opened.rows.select(list(changes.key)) if opened and not opened.is_empty else None
-        judge = RowJudge(
-            fit, changes.key, self.most_quarantined, waiting, keeps=ready.name in self.expectations.referenced
-        )
+        keeps = ready.name in self.expectations.referenced
+        judge = RowJudge(fit, changes.key, self.expectations.most_quarantined, waiting, keeps=keeps)
         judge.results |= {one.name: ExpectationResult(one.name, one.severity, why=why) for one, why in misfits.items()}
         rowwise, unread = [one for one in fit if not isinstance(one.test, OF_BATCH)], ""
         if changes.rows and (rowwise or waiting is not None or judge.keeps):
@@ -236,7 +232,7 @@ class Evaluator:
         said = [f"{one.name} cannot be evaluated: {one.why}" for one in judge.blocking if one.why]
         said += [f"{one.bad} rows fail {one.name}{_examples(one)}" for one in judge.blocking if not one.why]
         if judge.overflows:
-            said.append(f"more than {self.most_quarantined:,} rows would wait, too many for its quarantine")
+            said.append(f"more than {judge.most:,} rows would wait, too many for its quarantine")
         name = self.destination
         first = "Mend what it cannot be evaluated for. " if any(one.why for one in judge.blocking) else ""
         hint = (

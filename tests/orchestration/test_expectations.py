@@ -200,3 +200,12 @@ def test_a_table_that_no_lake_can_have_is_left_to_its_stop() -> None:
     odd = TableSchema("shop", "orders", (*COLUMNS, Column("odd", 77, 0)), ("id",))
     expected = settings({"not_null": "gone"}).expected
     assert expected_of(expected, MERGE_ALL, "shop.orders", odd) == expected.of("shop.orders")
+
+
+def test_the_bound_of_a_quarantine_is_a_key() -> None:
+    """Runs get it with what is expected; no bound below one row makes sense."""
+    found = settings({"not_null": "a"}, quarantine_rows=7).expected
+    assert Expectations.from_json(found.to_json()).most_quarantined == 7
+    assert settings({"not_null": "a"}).expected.most_quarantined == 20_000
+    with pytest.raises(ValidationError, match="is 0; it must be at least 1"):
+        settings({"not_null": "a"}, quarantine_rows=0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,7 @@ USERS = Table("users", FIELDS, key=("id",))
 BAG = Table("bag", FIELDS)
 SMALL = Expectation("small", Bounded(0, 9), ("n",), Severity.QUARANTINE)
 SMALL_ONLY = Expectations({"shop.orders": (SMALL,)})
+THREE_AT_MOST = replace(SMALL_ONLY, most_quarantined=3)
 
 
 @dataclass
@@ -384,27 +385,26 @@ def test_rows_that_come_late_are_a_warning(world: World) -> None:
     )  # fmt: skip
 
 
-def test_too_many_rows_for_a_quarantine_block(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_rows_for_a_quarantine_block(world: World) -> None:
     """A release that breaks everything is not for a quarantine."""
-    monkeypatch.setattr("spark_jobs.apply.expected.MOST_QUARANTINED", 3)
     world.put(ORDERS, *((None, (key, 50, 0)) for key in range(5)))
     claim = world.claim()
-    (refusal,) = apply_batch(claim, world.lake, NO_SPARK, world.service.url, expectations=SMALL_ONLY).refused
+    (refusal,) = apply_batch(claim, world.lake, NO_SPARK, world.service.url, expectations=THREE_AT_MOST).refused
     assert refusal.is_blocked
     assert "5 rows fail small" in refusal.error.message
     assert "more than 3 rows would wait, too many" in refusal.error.message
     assert world.waiting("orders") == {}
     Acceptances(world.lake, "d", 1).accept("shop.orders", "known")
-    (one,) = world.apply(SMALL_ONLY).applied
+    (one,) = world.apply(THREE_AT_MOST).applied
     assert [(found.bad, found.accepted) for found in one.expected] == [(5, "known")]
     assert (sorted(world.rows("orders")), world.waiting("orders")) == ([0, 1, 2, 3, 4], {})
 
 
-def test_a_quarantine_does_not_grow_without_bound(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quarantine_does_not_grow_without_bound(world: World) -> None:
     """Rows of earlier batches count, those that the batch ends or replaces do not, and one that fails twice counts
     once."""
-    monkeypatch.setattr("spark_jobs.apply.expected.MOST_QUARANTINED", 3)
-    expected = Expectations({"shop.orders": (SMALL, Expectation("tiny", Bounded(0, 5), ("n",), Severity.QUARANTINE))})
+    tiny = Expectation("tiny", Bounded(0, 5), ("n",), Severity.QUARANTINE)
+    expected = Expectations({"shop.orders": (SMALL, tiny)}, 3)
     world.put(ORDERS, *((None, (key, 50, 0)) for key in (1, 2, 3)))
     assert not world.apply(expected).refused
     world.put(ORDERS, ((1, 50, 0), (1, 60, 0)), ((2, 50, 0), (2, 5, 0)), ((3, 50, 0), None), (None, (4, 70, 0)))

@@ -38,8 +38,9 @@ SCHEMA = pa.schema({"id": pa.int64(), "what": pa.string(), "n": pa.int32(), "rat
 
 def test_expectations_come_back_from_their_json() -> None:
     """Every kind, with what it says of itself: a run reads them from its configuration."""
-    known = Expectations({"shop.orders": EVERY, "shop.*": EVERY[:1]})
+    known = Expectations({"shop.orders": EVERY, "shop.*": EVERY[:1]}, 7)
     assert Expectations.from_json(known.to_json()) == known
+    assert known.of_parts.most_quarantined == 7
     assert not Expectations.from_json("{}")
 
 

@@ -22,6 +22,7 @@ from spark_jobs.expectations.quarantine_table import QuarantineTable
 from spark_jobs.following.merge import Merger
 from spark_jobs.following.merged import Merged
 from spark_jobs.following.pending import Follows
+from spark_jobs.lake.blocking import TableBlocked
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.tables import Lake
@@ -102,6 +103,15 @@ def test_rows_of_a_part_wait_and_the_others_are_merged(logs: Logs) -> None:
     assert logs.merge(expected).expected[0].passed
     assert (logs.rows("orders"), logs.rows("orders__quarantine")) == ({1: 5, 2: 6, 4: 5}, {})
     assert not logs.merge(expected)
+
+
+def test_the_bound_of_a_quarantine_is_that_of_parts_too(logs: Logs) -> None:
+    """A part that would put more rows there is not merged."""
+    logs.land(ORDERS, *((None, (key, 50)) for key in range(4)))
+    with pytest.raises(TableBlocked, match="more than 3 rows would wait, too many"):
+        logs.merge(Expectations({"shop.orders": (SMALL,)}, 3))
+    logs.merge(Expectations({"shop.orders": (SMALL,)}, 4))
+    assert len(logs.rows("orders__quarantine")) == 4
 
 
 def test_a_part_that_blocks_waits_until_a_later_change_mends_it(logs: Logs) -> None:
