@@ -16,12 +16,13 @@ from typing import Any, Literal
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from cdc_core.errors import LakeError
 from cdc_core.schema.names import split_name
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.folders import folder_of
+from spark_jobs.lake.own_tables import open_own
 from spark_jobs.lake.record import app_versions
 from spark_jobs.lake.tables import Lake
 
@@ -195,13 +196,7 @@ class Corrections:
         return f"sluice:{self.destination}:{self.client_id}:corrections"
 
     def _open(self) -> DeltaTable | None:
-        try:
-            return self.lake.open(self.path)
-        except TableNotFoundError:
-            return None
-        except (DeltaError, OSError) as error:
-            hint = "Make it readable, or restore its folder: it says what was changed on purpose."
-            raise LakeError(f"corrections cannot be read: {first_line(error)}", place=self.path, hint=hint) from error
+        return open_own(self.lake, self.path, "the corrections", "nothing else says which rows differ on purpose")
 
     def _append(self, opened: DeltaTable | None, one: CorrectedTable, now: datetime, number: int | None = None) -> None:
         """Appends a row; with `number`, in a commit that nobody else makes. Raises CommitFailedError if somebody did,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, write_deltalake
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError
 
 from cdc_core.contract.claim import Claim
 from cdc_core.contract.reached import Reached
@@ -25,6 +25,7 @@ from cdc_core.position import EntryPosition
 from cdc_core.schema.names import split_name
 from spark_jobs.lake.continuity import EpochSpan, Seen, check, reset_command
 from spark_jobs.lake.doubt import Doubt
+from spark_jobs.lake.own_tables import open_own
 from spark_jobs.lake.record import app_versions
 from spark_jobs.lake.state import Origin
 from spark_jobs.lake.tables import Lake
@@ -276,13 +277,7 @@ class Ledger:
             check_writer(self.lake, self.destination, Writer(identity, self.client_id), take_over)
 
     def _open(self) -> DeltaTable | None:
-        try:
-            return self.lake.open(self.path)
-        except TableNotFoundError:
-            return None
-        except (DeltaError, OSError) as error:
-            hint = "Restore the ledger's directory from a copy: without it the lake cannot be compared with the cursor."
-            raise LakeError(f"the ledger cannot be read: {error}", place=self.path, hint=hint) from error
+        return open_own(self.lake, self.path, "the ledger", "the lake cannot be compared with the cursor without it")
 
     def _app(self, epoch: int) -> str:
         return f"sluice:{self.destination}:{self.client_id}:ledger:{epoch}"

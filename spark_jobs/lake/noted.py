@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from deltalake import DeltaTable, Field, Schema
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.schema import PrimitiveType
 
 from cdc_core.errors import LakeError
 from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.own_tables import open_own
 from spark_jobs.lake.tables import Lake
 
 _TRIES = 20  # a try is lost to a commit that came in between
@@ -30,12 +31,8 @@ class Noted:
 
     def read(self, prefix: str) -> dict[str, str]:
         """Returns the notes with this prefix that are not empty, by the rest of their name. Raises LakeError."""
-        try:
-            properties = self.lake.open(self.path).metadata().configuration
-        except TableNotFoundError:
-            return {}
-        except (DeltaError, OSError) as error:
-            raise self._away(error) from error
+        table = open_own(self.lake, self.path, "the table notes", "they say which tables wait, and for what")
+        properties = table.metadata().configuration if table is not None else {}
         return {key.removeprefix(prefix): text for key, text in properties.items() if text and key.startswith(prefix)}
 
     def write(self, notes: Mapping[str, str]) -> None:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deltalake import DeltaTable, Field, Schema
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError
 from deltalake.schema import PrimitiveType
 
 from cdc_core.errors import LakeError
 from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.own_tables import open_own
 from spark_jobs.lake.probe import probe
 from spark_jobs.lake.tables import Lake
 
@@ -62,10 +63,10 @@ def check_writer(lake: Lake, destination: str, writer: Writer, take_over: str) -
 
 
 def _noted(lake: Lake, path: str) -> Writer | None:
-    try:
-        properties = lake.open(path).metadata().configuration
-    except TableNotFoundError:
+    table = open_own(lake, path, "the note of the lake's writer", "it keeps other services out of the lake")
+    if table is None:
         return None
+    properties = table.metadata().configuration
     return Writer(properties[_IDENTITY], int(properties[_CLIENT]))
 
 
