@@ -6,6 +6,7 @@ Nothing here opens a file. The models check values, not whether the MySQL server
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -41,6 +42,14 @@ SslMode = Annotated[Literal["DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "V
 def _no_encryption(value: bool) -> bool:
     if value:
         raise ValueError("encrypted passwords are not supported")
+    return value
+
+
+def _words(value: str) -> str:
+    try:
+        shlex.split(value)
+    except ValueError as error:
+        raise ValueError(f"the command cannot be split into words: {error}") from None
     return value
 
 
@@ -152,6 +161,10 @@ class InstanceConfig(_Model):
     reset_to_end: bool = Field(False, alias="canal.auto.reset.latest.pos.mode")
     user: str = Field("canal", alias="canal.instance.dbUsername")
     password: SecretStr = Field(SecretStr("canal"), alias="canal.instance.dbPassword")
+    password_command: Annotated[str, AfterValidator(_words)] = Field(
+        "", alias="sluice.source.password.command", repr=False
+    )
+    password_seconds: Annotated[float, Field(gt=0)] = Field(600.0, alias="sluice.source.password.seconds")
     encrypted: Annotated[bool, AfterValidator(_no_encryption)] = Field(False, alias="canal.instance.enableDruid")
     filter_regex: str = Field(r".*\..*", alias="canal.instance.filter.regex")
     client_filter: Literal["intersection", "override"] = Field("intersection", alias="sluice.client.filter")

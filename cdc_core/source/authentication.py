@@ -1,4 +1,5 @@
-"""A connection that gives its password to no other server in clear, where there is no TLS.
+"""A connection that gives its password to no other server in clear: not without TLS, and a token not without a verified
+certificate.
 
 pymysql encrypts the password of `caching_sha2_password` and `sha256_password` accounts with whatever RSA key the server
 sends, and sends it in clear to a server that asks so: whoever answers in the server's place has it then. With a key of
@@ -21,11 +22,16 @@ from cdc_core.errors import ConfigError
 _IN_CLEAR = (b"mysql_clear_password", b"dialog")
 
 
-class GuardedConnection(pymysql.Connection):
-    """`public_key` is the server's RSA key as PEM; b"": the one that it sends."""
+class ClearPasswordRefused(pymysql.err.OperationalError):
+    """The server asks for the password in clear, and must not have it so."""
 
-    def __init__(self, *, public_key: bytes = b"", **options: Any) -> None:
-        self._own_key = public_key
+
+class GuardedConnection(pymysql.Connection):
+    """`public_key` is the server's RSA key as PEM; b"": the one that it sends. `is_token`: the password lets whoever
+    hears it in, as it is no secret of this server alone: it goes in clear only to a server that is verified."""
+
+    def __init__(self, *, public_key: bytes = b"", is_token: bool = False, **options: Any) -> None:
+        self._own_key, self._is_token = public_key, is_token
         self.fetched_key: bytes | None = None
         super().__init__(**options)
 
@@ -47,10 +53,18 @@ class GuardedConnection(pymysql.Connection):
         return tls_context(*files, verifies=verifies, named=verifies and sslp.get("check_hostname", True))
 
     def _process_auth(self, plugin_name: bytes, auth_packet: Any, handler: Any = None) -> Any:
-        if plugin_name in _IN_CLEAR and not self._secure:  # type: ignore[attr-defined]
-            why = f"the server asks for the password in clear ({plugin_name.decode()}), without TLS"
-            raise pymysql.err.OperationalError(CR.CR_AUTH_PLUGIN_ERR, why)
+        if plugin_name in _IN_CLEAR and (missing := self._missing()):
+            why = f"the server asks for the password in clear ({plugin_name.decode()}), {missing}"
+            raise ClearPasswordRefused(CR.CR_AUTH_PLUGIN_ERR, why)
         return super()._process_auth(plugin_name, auth_packet, handler)  # type: ignore[misc]
+
+    def _missing(self) -> str:
+        """Returns why the password must not go in clear, or ""."""
+        if not self._secure:  # type: ignore[attr-defined]
+            return "without TLS"
+        if self._is_token and self.ctx.verify_mode != ssl.CERT_REQUIRED:  # type: ignore[attr-defined]
+            return "and its certificate is not verified"
+        return ""
 
 
 def tls_context(ca: str, cert: str, key: str, *, verifies: bool, named: bool) -> ssl.SSLContext:

@@ -14,7 +14,8 @@ import structlog
 from pymysql.constants import CR, ER
 
 from cdc_core.errors import ConfigError, SluiceError, SourceError, SourceUnavailable
-from cdc_core.source.authentication import GuardedConnection, read_public_key, tls_context
+from cdc_core.source.authentication import ClearPasswordRefused, GuardedConnection, read_public_key, tls_context
+from cdc_core.source.password_command import KEY, with_password
 from cdc_core.source.same_host import same_host
 from cdc_core.source.settings import SourceSettings, SslMode
 
@@ -28,6 +29,10 @@ _TLS_HINT = (
 _KEY_HINT = (
     "Another server in between could have sent it. Use TLS with canal.instance.master.sslMode = VERIFY_CA, or give the "
     "server's key in sluice.rsa.publicKey."
+)
+_CLEAR_HINT = (
+    "Set canal.instance.master.sslMode = VERIFY_IDENTITY, or VERIFY_CA, and the authorities of its certificate "
+    "in sluice.ssl.ca: else whoever answers in the server's place would have the password."
 )
 
 log = structlog.get_logger(__name__)
@@ -116,18 +121,22 @@ def _open(settings: SourceSettings, context: ssl.SSLContext | None) -> Connectio
     tls: dict[str, Any] = {"ssl": context} if context else {"ssl_disabled": True}
     own_key = read_public_key(settings.public_key)
     try:
-        conn = GuardedConnection(
-            public_key=own_key,
-            host=settings.host,
-            port=settings.port,
-            user=settings.user,
-            password=settings.password,
-            charset="utf8mb4",
-            autocommit=True,
-            connect_timeout=max(1, int(settings.connect_timeout)),
-            read_timeout=settings.so_timeout,
-            write_timeout=settings.so_timeout,
-            **tls,
+        conn = with_password(
+            settings,
+            lambda password: GuardedConnection(
+                public_key=own_key,
+                is_token=settings.password_command is not None,
+                host=settings.host,
+                port=settings.port,
+                user=settings.user,
+                password=password,
+                charset="utf8mb4",
+                autocommit=True,
+                connect_timeout=max(1, int(settings.connect_timeout)),
+                read_timeout=settings.so_timeout,
+                write_timeout=settings.so_timeout,
+                **tls,
+            ),
         )
         if conn.fetched_key is not None and not same_host(settings.host, "127.0.0.1"):
             log.warning("the password was sent with a key from the network", source=settings.account, hint=_KEY_HINT)
@@ -155,13 +164,11 @@ def source_error(error: Exception, settings: SourceSettings) -> SluiceError:
     """The error of ours for one of pymysql or of the network."""
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     text = str(error.args[-1]) if error.args else type(error).__name__
+    if isinstance(error, ClearPasswordRefused):
+        return SourceError(text, place=settings.account, hint=_CLEAR_HINT)
     if code in _DENIED:
         return SourceError(
-            f"the server refuses the account ({code}): {text}",
-            place=settings.account,
-            hint="Check canal.instance.dbUsername and dbPassword; on the server: "
-            f"ALTER USER '{settings.user}'@'%' IDENTIFIED BY '...';"
-            + (" Check also that sluice.rsa.publicKey is this server's key." if settings.public_key else ""),
+            f"the server refuses the account ({code}): {text}", place=settings.account, hint=_denied_hint(settings)
         )
     if code in (ER.SPECIFIC_ACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR):
         return SourceError(
@@ -178,4 +185,17 @@ def source_error(error: Exception, settings: SourceSettings) -> SluiceError:
         )
     return SourceError(
         f"the server answers ({code}): {text}", place=settings.account, hint="Correct what the message names."
+    )
+
+
+def _denied_hint(settings: SourceSettings) -> str:
+    if settings.password_command is not None:
+        return (
+            f"Check canal.instance.dbUsername, and that {KEY} prints a password for this account and server that is "
+            "still valid."
+        )
+    return (
+        "Check canal.instance.dbUsername and dbPassword; on the server: "
+        f"ALTER USER '{settings.user}'@'%' IDENTIFIED BY '...';"
+        + (" Check also that sluice.rsa.publicKey is this server's key." if settings.public_key else "")
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from cdc_core.config.models import InstanceConfig
+from cdc_core.source.password_command import PasswordCommand
 
 _NAMESPACE = uuid.UUID("6a8f0f0e-7a1c-4d0f-9f43-5b1c1d0c7e55")
 
@@ -44,6 +45,7 @@ class SourceSettings:
     receive_buffer: int = 1 << 20
     block_bytes: int = 262144
     by_gtid: bool = False  # dumps start after the GTID set of their position, if it has one
+    password_command: PasswordCommand | None = None  # prints the password, in the place of `password`
     identity: str = ""  # our name among the server's replicas; empty: the name of this host
 
     @property
@@ -77,6 +79,7 @@ def source_settings(config: InstanceConfig, address: str = "") -> SourceSettings
         port=int(port or 3306),
         user=config.user,
         password=config.password.get_secret_value(),
+        password_command=PasswordCommand.parse(config.password_command, config.password_seconds),
         slave_id=config.slave_id,
         ssl_mode=config.ssl_mode,
         ssl_ca=str(config.ssl_ca or ""),

@@ -16,6 +16,7 @@ from cdc_core.rules.rules import NO_RULES, Rules
 from cdc_core.schema.column_rule import Cast
 from cdc_core.schema.table import Column, TableSchema
 from cdc_core.source.authentication import GuardedConnection, read_public_key
+from cdc_core.source.password_command import PasswordCommand, with_password
 from cdc_core.source.settings import source_settings
 
 _SESSION = (
@@ -40,6 +41,7 @@ class Source:
     public_key: bytes = field(default=b"", repr=False)  # its RSA key as PEM; b"": the one that it sends
     rules: Rules = field(default=NO_RULES, repr=False)
     zero_dates: str = "fail"
+    password_command: PasswordCommand | None = None  # prints the password, in the place of `password`
 
     def compared(self, schema: TableSchema) -> TableSchema:
         """Returns a table's definition as `seen`, with dates as dates: whether the lake has them as text, only the lake
@@ -92,6 +94,7 @@ def captured_source(instance: InstanceConfig, status: SourceStatus, rules: Rules
         key,
         salted,
         instance.zero_dates,
+        read.password_command,
     )
 
 
@@ -111,16 +114,20 @@ def connect(source: Source) -> pymysql.Connection[Any]:
     """Returns a connection whose transactions are snapshots: REPEATABLE READ, times in UTC. Raises SourceUnavailable,
     and SourceChanged if a server other than the source's answers."""
     try:
-        connection = GuardedConnection(
-            public_key=source.public_key,
-            host=source.host,
-            port=source.port,
-            user=source.user,
-            password=source.password,
-            ssl=source.ssl,
-            ssl_disabled=source.ssl_disabled,
-            charset="utf8mb4",
-            init_command=_SESSION,
+        connection = with_password(
+            source,
+            lambda password: GuardedConnection(
+                public_key=source.public_key,
+                is_token=source.password_command is not None,
+                host=source.host,
+                port=source.port,
+                user=source.user,
+                password=password,
+                ssl=source.ssl,
+                ssl_disabled=source.ssl_disabled,
+                charset="utf8mb4",
+                init_command=_SESSION,
+            ),
         )
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")

@@ -20,6 +20,7 @@ from cryptography.x509.oid import NameOID
 
 from cdc_core.errors import ConfigError, SourceError, SourceUnavailable
 from cdc_core.source.connection import connect, version_of
+from cdc_core.source.password_command import PasswordCommand
 from cdc_core.source.settings import SourceSettings, SslMode
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.servers import free_port, settings_of
@@ -175,6 +176,84 @@ def _impostor(listener: socket.socket, plugin: str, then: bytes, key: bytes, hea
                     break
                 heard.append(data)
                 number = data[3] + 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "host", "said"),
+    [
+        (SslMode.VERIFY_IDENTITY, "127.0.0.1", ""),
+        (SslMode.VERIFY_CA, "localhost", ""),
+        (SslMode.REQUIRED, "127.0.0.1", "in clear .mysql_clear_password., and its certificate is not verified"),
+        (SslMode.PREFERRED, "127.0.0.1", "in clear .mysql_clear_password., and its certificate is not verified"),
+        (SslMode.DISABLED, "127.0.0.1", "in clear .mysql_clear_password., without TLS"),
+    ],
+)
+def test_a_token_goes_in_clear_to_a_verified_server_alone(tmp_path: Path, mode: SslMode, host: str, said: str) -> None:
+    """As a cloud's server asks for it. The error says which keys to set, and another attempt would not help."""
+    authority = certificate("ca", None, "127.0.0.1", tmp_path)
+    certificate("server", authority, "127.0.0.1", tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        heard: list[bytes] = []
+        server = threading.Thread(target=_asks_in_clear, args=(listener, tmp_path, heard), daemon=True)
+        server.start()
+        command = PasswordCommand(("/bin/echo", f"{SECRET}-{mode}"))
+        settings = SourceSettings(
+            host, listener.getsockname()[1], "u", "unused", password_command=command, ssl_mode=mode, so_timeout=5,
+            ssl_ca=str(tmp_path / "ca.pem"),
+        )  # fmt: skip
+        if said:
+            with pytest.raises(SourceError, match=said) as caught:
+                connect(settings)
+            assert not isinstance(caught.value, SourceUnavailable)
+            assert "sslMode = VERIFY_IDENTITY" in caught.value.hint
+        else:
+            connect(settings).close()
+        server.join(10)
+    assert any(SECRET.encode() in one for one in heard) is not bool(said)
+
+
+def _asks_in_clear(listener: socket.socket, folder: Path, heard: list[bytes]) -> None:
+    """A server with TLS for whoever wants it, which asks for the password in clear and agrees to all."""
+    low, high = (0x8A00).to_bytes(2, "little"), (0x0008).to_bytes(2, "little")  # protocol 4.1, TLS, secure, plugins
+    head = b"\x0a8.0.31\0" + (7).to_bytes(4, "little") + SALT[:8] + b"\0" + low + b"\x2d\x02\x00" + high + b"\x15"
+    greeting = head + bytes(10) + SALT[8:] + b"\0mysql_native_password\0"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "server.pem", folder / "server.key")
+    listener.settimeout(10)
+    connection, _ = listener.accept()
+    with suppress(OSError), connection:
+        connection.settimeout(5)
+        connection.sendall(len(greeting).to_bytes(3, "little") + b"\0" + greeting)
+        data = connection.recv(4 + 32)  # the client's next bytes may be there too
+        if data[0] == 32:
+            connection = context.wrap_socket(connection, server_side=True)
+            data = connection.recv(4 + 32)
+        connection.recv(65536)
+        for answer in (b"\xfemysql_clear_password\x00", *[b"\0\0\0\x02\0\0\0"] * 9):
+            connection.sendall(len(answer).to_bytes(3, "little") + bytes([(data[3] + 1) % 256]) + answer)
+            if not (data := connection.recv(65536)):
+                return
+            heard.append(data)
+
+
+@pytest.mark.integration
+def test_a_password_that_was_changed_is_asked_for_again(mysql8: MySqlServer, tmp_path: Path) -> None:
+    """The command prints another one by then: the same connection attempt succeeds."""
+    user, file = "by_command", tmp_path / "password"
+    mysql8.execute(f"DROP USER IF EXISTS {user}@'%'", f"CREATE USER {user}@'%' IDENTIFIED BY 'first-{SECRET}'")
+    command = PasswordCommand(("/bin/cat", str(file)))
+    file.write_text(f"first-{SECRET}\n")
+    settings = settings_of(mysql8, user=user, password="wrong", password_command=command)
+    connect(settings).close()
+    mysql8.execute(f"ALTER USER {user}@'%' IDENTIFIED BY 'second-{SECRET}'")
+    file.write_text(f"second-{SECRET}\n")
+    connect(settings).close()
+    file.write_text("neither")
+    mysql8.execute(f"ALTER USER {user}@'%' IDENTIFIED BY 'third-{SECRET}'")
+    with pytest.raises(SourceError, match="1045") as caught:
+        connect(settings)
+    assert "sluice.source.password.command" in caught.value.hint
+    assert "neither" not in str(caught.value)
 
 
 def test_a_public_key_that_is_none(tmp_path: Path) -> None:
