@@ -34,7 +34,16 @@ _DATA_VERSION = "dagster/data_version"
 UNION = "sluice/union"  # in the metadata of an asset: the table of the lake, which destinations may share
 RUNS_KEPT_VARIABLE, RUNS_KEPT_DAYS = "SLUICE_RUNS_KEPT_DAYS", 7.0  # of runs that drained or merged; 0: for ever
 
-BUILT_IN = ("key_unique", "position_monotone", "rows_add_up", "takes_changes", "rows_landed", "merged", "verified")
+BUILT_IN = (
+    "key_unique",
+    "position_monotone",
+    "rows_add_up",
+    "takes_changes",
+    "rows_landed",
+    "merged",
+    "verified",
+    "schema_change",
+)
 """The names of Sluice's own checks of a table."""
 
 

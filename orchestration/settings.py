@@ -159,6 +159,7 @@ class Settings(dg.Model, dg.Resolvable):
     rules: SeenTables = SeenTables()
     expectations: dict[str, list[Expected]] = {}
     quarantine_rows: int = MOST_QUARANTINED
+    schema_change: Literal["warn", "ignore"] = "ignore"
     into: dict[str, UnionRule] = {}
     engine: Engine = Engine.AUTO
     snapshot: Literal["initial", "never", "when_needed"] = "never"

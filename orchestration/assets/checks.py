@@ -20,6 +20,7 @@ from cdc_core.contract.claim import Claim
 from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.schema.ddl import EffectKind
 from orchestration.assets.landed import ROWS_LANDED, ROWS_LANDED_TEXT
+from orchestration.assets.schema_changes import SCHEMA_CHANGE, ColumnChanges, schema_result, schema_specs
 from orchestration.names import Names
 from orchestration.settings import Settings
 from spark_jobs.apply.checks import CHECKS, ROWS_ADD_UP, Verdict
@@ -39,7 +40,8 @@ class Tally:
     stopped it, and which tables are stopped. `touched`: tables that got changes. `doubts`: the rows of each table that
     were not as the source's changes presume, since it was created; `noted`: the ledger's note of them. `logs`: declared
     tables whose changes land in their logs. `expected`: what is expected of declared tables; `latest`: the last
-    verdicts of that. `is_red`: whether Dagster shows a check as failed; `waiting`: how many rows wait by
+    verdicts of that. `watches_columns`: whether a change of columns is a warning; `columns`: those of this run.
+    `is_red`: whether Dagster shows a check as failed; `waiting`: how many rows wait by
     table, None while that is not known."""
 
     names: Names
@@ -54,6 +56,8 @@ class Tally:
     logs: Sequence[str] = ()
     expected: Mapping[str, Sequence[Expectation]] = field(default_factory=dict)
     latest: dict[tuple[str, str], Verdict] = field(default_factory=dict)
+    watches_columns: bool = False
+    columns: dict[str, ColumnChanges] = field(default_factory=dict)
     is_red: Callable[[dg.AssetCheckKey], bool] = lambda _: False
     waiting: Callable[[], Mapping[str, int] | None] = lambda: None
     _assets: dict[dg.AssetKey, str] = field(init=False)
@@ -143,6 +147,8 @@ class Tally:
         deltas = [dg.AssetCheckKey(key, check) for key in self._assets for check in (TAKES_CHANGES, ROWS_ADD_UP)]
         for key, table in self._assets.items():
             deltas += [dg.AssetCheckKey(key, one.name) for one in self.expected.get(table, ()) if _lasts(one)]
+        if self.watches_columns:
+            deltas += [dg.AssetCheckKey(key, SCHEMA_CHANGE) for key in self._assets]
         return deltas + [dg.AssetCheckKey(key, TAKES_CHANGES) for key in self._log_assets]
 
     def results(
@@ -156,6 +162,8 @@ class Tally:
                     yield self._result(key, table, check.name)
                 yield _takes_changes(key, self.stopped.get(table), self._copy(table))
                 yield from self._expected(key, table, selected)
+                if self.watches_columns:
+                    yield from self._columns(key, table, selected)
         for key, table in self._log_assets.items():
             if keys is None or key in keys:
                 yield self._result(key, table, ROWS_LANDED)
@@ -170,6 +178,23 @@ class Tally:
                 yield _over(key, one)
             elif found is not None or check in selected:
                 yield expected_result(key, table, one, found)
+
+    def _columns(
+        self, key: dg.AssetKey, table: str, selected: Collection[dg.AssetCheckKey]
+    ) -> Iterator[dg.AssetCheckResult]:
+        """Yields what changed in the table's columns; "nothing" only if an earlier run warned, or if selected."""
+        check = dg.AssetCheckKey(key, SCHEMA_CHANGE)
+        if table in self.columns:
+            yield schema_result(key, self.columns[table])
+        elif check in selected or (table in self.touched and self.is_red(check)):
+            yield schema_result(key, None)
+
+    def changed_columns(self, changes: Mapping[str, ColumnChanges]) -> Iterator[dg.AssetCheckResult]:
+        """Adds what a batch changed in the columns of tables. Yields the results, also of tables that are not
+        declared here."""
+        for table, one in changes.items():
+            self.columns[table] = self.columns[table] + one if table in self.columns else one
+            yield schema_result(self.names.delta(table), self.columns[table])
 
     def _is_over(self, table: str, one: Expectation, check: dg.AssetCheckKey) -> bool:
         """Whether what made a check red has ended without a batch: a stop was lifted, a copy ended the quarantine."""
@@ -246,15 +271,19 @@ def check_specs(settings: Settings, tables: Sequence[str], logs: Sequence[str] =
     descriptions = {check.name: check.description for check in CHECKS}
     descriptions[TAKES_CHANGES] = _TAKES
     landing = {ROWS_LANDED: ROWS_LANDED_TEXT, TAKES_CHANGES: _TAKES}
-    return [
-        dg.AssetCheckSpec(name, asset=settings.names.delta(table), description=text)
-        for table in tables
-        for name, text in descriptions.items()
-    ] + [
-        dg.AssetCheckSpec(name, asset=settings.names.log(table), description=text)
-        for table in logs
-        for name, text in landing.items()
-    ]
+    return (
+        [
+            dg.AssetCheckSpec(name, asset=settings.names.delta(table), description=text)
+            for table in tables
+            for name, text in descriptions.items()
+        ]
+        + [
+            dg.AssetCheckSpec(name, asset=settings.names.log(table), description=text)
+            for table in logs
+            for name, text in landing.items()
+        ]
+        + (schema_specs(map(settings.names.delta, tables)) if settings.schema_change == "warn" else [])
+    )
 
 
 def evaluation(names: Names, verdict: Verdict, claim: Claim) -> dg.AssetCheckEvaluation:

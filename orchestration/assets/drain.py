@@ -33,8 +33,9 @@ from orchestration.assets.metadata import batch_metadata, ddl_metadata, union_me
 from orchestration.assets.reports import EXPLAIN, MOMENT, Reports, moment, reported
 from orchestration.assets.row_count import ROW_COUNT, CountTime, RowCount
 from orchestration.assets.run import BatchNews, DrainRun
+from orchestration.assets.schema_changes import TablesBefore
 from orchestration.assets.turns import Turns
-from orchestration.assets.verdicts import Verdicts
+from orchestration.assets.verdicts import Verdicts, evaluation_of
 from orchestration.assets.waiting_rows import WaitingReports
 from orchestration.first_rows import FirstRows
 from orchestration.names import PLACE, Names, place_text
@@ -72,6 +73,7 @@ class Drain:
     expected: Mapping[str, Sequence[Expectation]] = field(default_factory=dict)
     selected: Collection[dg.AssetCheckKey] = ()
     rules: Rules = NO_RULES
+    watches_columns: bool = False
     budget: Budget = field(default_factory=Budget)
     counts: CountTime = field(default_factory=CountTime)
 
@@ -131,6 +133,7 @@ class Drain:
                 self._keep_stopped(tally, stopped)
                 if stopped - tally.stopped.keys():
                     self._know_stops(tally, self.connector.client_status().stopped)
+                columns = TablesBefore.of(self.lake.lake, claim) if self.watches_columns else None
                 with reported(self.of.log.info, claim, self.lake.progress) as logged:
                     applied = self.lake.apply(claim, self.run_id, limits.parallelism, sorted(stopped))
                 batch, found = gate(claim, applied)
@@ -147,6 +150,8 @@ class Drain:
             self._keep_stopped(tally, tally.stopped.keys() - mended)
             self._report_waiting(claim, batch, waiting)
             self._report(claim, batch, reports, acked_at)
+            for change in tally.changed_columns(columns.changes(batch) if columns else {}):
+                verdicts.write(evaluation_of(change))
             lines.add(claim, batch, turns.seconds, at_once=logged.is_set())
             lines.write_due()
             self._write(tally, reports, verdicts, moment(turns.seconds), checks.tables_of(batch))
@@ -168,7 +173,7 @@ class Drain:
         doubts = self.lake.doubts()
         return checks.Tally(
             self.names, self.tables, stopped=stopped, doubts=doubts, noted=dict(doubts), logs=self.logs,
-            expected=self.expected,
+            expected=self.expected, watches_columns=self.watches_columns,
         )  # fmt: skip
 
     def _make_ready(self) -> int:

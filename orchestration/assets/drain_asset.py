@@ -67,6 +67,7 @@ def drained(
             expected=tables.expected,
             selected=selected,
             rules=settings.rules.rules,
+            watches_columns=settings.schema_change == "warn",
         )
         yield from drain.run()
 

@@ -24,6 +24,7 @@ from orchestration.assets.lineage import history_spec, merged_spec
 from orchestration.assets.metadata import union_metadata
 from orchestration.assets.reports import Reports
 from orchestration.assets.row_count import ROW_COUNT, CountTime, RowCount
+from orchestration.assets.schema_changes import SCHEMA_CHANGE, ColumnChanges, schema_result, schema_specs
 from orchestration.assets.turns import queued
 from orchestration.assets.verdicts import Verdicts
 from orchestration.assets.waiting_rows import WaitingReports
@@ -78,6 +79,7 @@ class Run:
     expected: Mapping[str, Sequence[Expectation]] = field(default_factory=dict)
     waiting: WaitingReports | None = None
     lake: Lake | None = None
+    watches_columns: bool = False
     verdicts: Verdicts = field(init=False)
     done: dict[str, Merged] = field(default_factory=dict)
     counts: CountTime = field(default_factory=CountTime)
@@ -87,6 +89,8 @@ class Run:
     def __post_init__(self) -> None:
         self._assets = {self.names.followed(table): table for table in self.tables}
         lasting = [dg.AssetCheckKey(key, MERGED) for key in self._assets]
+        if self.watches_columns:
+            lasting += [dg.AssetCheckKey(key, SCHEMA_CHANGE) for key in self._columned]
         self.verdicts = Verdicts(self.context.instance, self.context.log_event, lasting)
 
     def run(self) -> Iterator[dg.AssetCheckResult]:
@@ -101,7 +105,7 @@ class Run:
         concerned |= {key.asset_key for key in self.selected}
         tables = [(key, table) for key, table in self._assets.items() if key in concerned]
         results = [_check(key, parked.get(table), self.done.get(table)) for key, table in tables]
-        results += [one for key, table in tables for one in self._expected(key, table)]
+        results += [one for key, table in tables for one in (*self._expected(key, table), *self._columns(key, table))]
         yield from self.verdicts.end(results, self.selected)
 
     def _expected(self, key: dg.AssetKey, table: str) -> Iterator[dg.AssetCheckResult]:
@@ -112,6 +116,22 @@ class Run:
         for one in self.expected.get(table, ()):
             if one.name in verdicts or dg.AssetCheckKey(key, one.name) in self.selected:
                 yield expected_result(key, table, one, verdicts.get(one.name))
+
+    @property
+    def _columned(self) -> list[dg.AssetKey]:
+        """Returns the declared tables, without histories."""
+        return [key for key, work in self._assets.items() if table_of(work) is None]
+
+    def _columns(self, key: dg.AssetKey, table: str) -> Iterator[dg.AssetCheckResult]:
+        """Yields the columns that came with rows of the log; the drain reports what statements change. That none came
+        only if an earlier run warned, or if selected."""
+        if not self.watches_columns or table_of(table) is not None:
+            return
+        done, check = self.done.get(table), dg.AssetCheckKey(key, SCHEMA_CHANGE)
+        if done is not None and done.added_columns:
+            yield schema_result(key, ColumnChanges(done.added_columns))
+        elif check in self.selected or (done is not None and self.verdicts.is_red(check)):
+            yield schema_result(key, None)
 
     def gives_way(self) -> bool:
         """Whether another run waits for this one's end. Called between merges, also while none is due."""
@@ -135,7 +155,8 @@ class Run:
         """Reports the check of a table that waits now, or no longer waits."""
         key = self.names.followed(table)
         if key in self._assets:
-            self.verdicts.report([_check(key, parked, self.done.get(table)), *self._expected(key, table)])
+            expected, columns = self._expected(key, table), self._columns(key, table)
+            self.verdicts.report([_check(key, parked, self.done.get(table)), *expected, *columns])
 
     def _report(self, merged: Merged) -> None:
         if merged.view_error:
@@ -213,6 +234,7 @@ def merge_asset(settings: Settings, tables: LandedTables) -> dg.AssetsDefinition
             *(dg.AssetCheckSpec(MERGED, asset=names.delta(table), description=_TEXT) for table in own),
             *(dg.AssetCheckSpec(MERGED, asset=names.history(table), description=_HISTORY) for table in kept),
             *expected_specs(settings, own, tables.expected),
+            *(schema_specs(map(names.delta, own)) if settings.schema_change == "warn" else ()),
         ],
         f"Merges the change logs of {settings.destination}, table by table.",
     )
@@ -251,6 +273,7 @@ def _routine(settings: Settings, tables: LandedTables) -> Routine:
                 tables.expected,
                 waiting,
                 works.follows.lake,
+                settings.schema_change == "warn",
             )
             follow.gives_way = run.gives_way
             yield from run.run()

@@ -27,6 +27,7 @@ from orchestration.settings import Settings
 _RECENT_RUNS = 30  # of the jobs of a destination
 _NEAR = 0.1  # of the time that the source keeps a binlog
 _OWN_KINDS = {"takes_changes", "lag_seconds"}  # checks that say what a kind of its own says: `stopped`, `lag`
+_NEWS = {"schema_change"}  # checks of what has happened: it is not over at some time
 _STOPS = frozenset({Kind.STOPPED, Kind.BLOCKED})
 _OF_STATUS = _STOPS | {Kind.LAG, Kind.BINLOG, Kind.DESTINATION}
 
@@ -190,7 +191,7 @@ def _reason(instance: dg.DagsterInstance, run_id: str) -> str:
 
 def of_checks(instance: dg.DagsterInstance, names: Names, keys: Sequence[dg.AssetCheckKey]) -> Iterator[Condition]:
     """The checks of a destination whose last evaluation failed, whoever declared them."""
-    wanted = [key for key in keys if key.name not in _OWN_KINDS]
+    wanted = [key for key in keys if key.name not in _OWN_KINDS | _NEWS]
     for key, record in _latest(instance, wanted):
         event = record.event.dagster_event if record.event else None
         if event is None or event.event_type != dg.DagsterEventType.ASSET_CHECK_EVALUATION:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,28 @@ def test_a_function_of_a_project_translates(tmp_path: Path, monkeypatch: pytest.
     keys = load_destination(tmp_path / "defs.yaml").resolve_asset_graph().get_all_asset_keys()
 
     assert dg.AssetKey(["own", "orders"]) in keys
+
+
+def test_a_table_has_the_freshness_policy_of_its_translation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A template variable of the project makes it, as for Dagster's own components."""
+    monkeypatch.setattr(Connector, "tables", lambda _self: [ORDERS])
+    (tmp_path / "template_vars.py").write_text(
+        "from datetime import timedelta\n\nimport dagster as dg\n\n"
+        "@dg.template_var\n"
+        "def hourly():\n"
+        "    return lambda: dg.FreshnessPolicy.time_window(timedelta(hours=2), timedelta(hours=1))\n"
+    )
+    (tmp_path / "defs.yaml").write_text(
+        "type: orchestration.destination.CdcDestination\n"
+        "template_vars_module: .template_vars\n"
+        "attributes: {destination: shop, lake: /lake, translation: {freshness_policy: '{{ hourly() }}'}}\n"
+    )
+
+    defs = load_destination(tmp_path / "defs.yaml")
+
+    specs = {one.key.to_user_string(): one.freshness_policy for one in defs.resolve_all_asset_specs()}
+    assert specs["delta/shop/shop/orders"] == dg.FreshnessPolicy.time_window(timedelta(hours=2), timedelta(hours=1))
+    assert specs["mysql/shop/shop/orders"] is None
 
 
 def test_odd_names_stay_apart_in_translated_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,7 @@ class MemoryLogs:
     refuses: str = ""
     contradiction: str = ""
     expected: tuple[ExpectationResult, ...] = ()
+    added: tuple[str, ...] = ()
     destination: str = "shop"
     client_id: int = 1001
     runs: list[str] = field(default_factory=list)
@@ -83,7 +84,7 @@ class MemoryLogs:
             raise TableStopped("a constraint refuses a row", place=table, hint="Drop the constraint.")
         self.left[table] -= 1
         return Merged(
-            table, 1, 10, 4, 3, 1, 0, 200, 7, 5.0, 8.5, 0.5, contradiction=self.contradiction, expected=self.expected
+            table, 1, 10, 4, 3, 1, 0, 200, 7, 5.0, 8.5, 0.5, self.added, self.contradiction, expected=self.expected
         )
 
 
@@ -92,18 +93,45 @@ def merge(
     canal: MemoryCanal | None = None,
     mode: Mode = Mode.LAND_FIRST,
     freshness: str = "",
+    instance: dg.DagsterInstance | None = None,
+    schema_change: str = "ignore",
     **config: Any,
 ) -> dg.ExecuteInProcessResult:
     listed = ["shop.orders", "shop.users"]
-    settings = Settings(destination="shop", lake="/lake", tables=listed, linger_seconds=0, freshness=freshness)
+    settings = Settings(
+        destination="shop", lake="/lake", tables=listed, linger_seconds=0, freshness=freshness,
+        schema_change=schema_change,
+    )  # fmt: skip
     asset = merge_asset(settings, LandedTables(Modes(mode), declared(settings, [ORDERS, USERS])))
     return dg.materialize(
         [asset],
         resources={"canal_shop": canal or MemoryCanal(), "lake_shop": logs},
         run_config={"ops": {"merge_shop": {"config": config}}} if config else None,
-        instance=dg.DagsterInstance.ephemeral(),
+        instance=instance or dg.DagsterInstance.ephemeral(),
         raise_on_error=False,
     )
+
+
+def test_columns_that_came_with_rows_of_a_log_are_a_warning(tmp_path: Path) -> None:
+    """Until a later run merges rows without new ones."""
+    logs, instance = (
+        MemoryLogs(LoggedLake(tmp_path), {"shop.orders": 1, "shop.users": 1}),
+        dg.DagsterInstance.ephemeral(),
+    )
+
+    def changes(result: dg.ExecuteInProcessResult) -> list[tuple[str, bool]]:
+        found = [one for one in result.get_asset_check_evaluations() if one.check_name == "schema_change"]
+        return sorted((str(one.description), one.passed) for one in found)
+
+    logs.added = ("x",)
+    came, same = (
+        "added x, by no statement: rows came that have it",
+        "The columns of the table in the lake did not change.",
+    )
+    assert {*changes(merge(logs, instance=instance, schema_change="warn"))} == {(came, False)}
+    logs.left, logs.added = {"shop.orders": 1}, ()
+    assert {*changes(merge(logs, instance=instance, schema_change="warn"))} == {(same, True)}
+    assert changes(merge(MemoryLogs(LoggedLake(tmp_path), {"shop.orders": 1}, added=("x",)))) == []
 
 
 def test_a_union_has_what_its_shards_merged(tmp_path: Path) -> None:
