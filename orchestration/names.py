@@ -34,13 +34,15 @@ _DATA_VERSION = "dagster/data_version"
 UNION = "sluice/union"  # in the metadata of an asset: the table of the lake, which destinations may share
 RUNS_KEPT_VARIABLE, RUNS_KEPT_DAYS = "SLUICE_RUNS_KEPT_DAYS", 7.0  # of runs that drained or merged; 0: for ever
 
+MERGED = "merged"
+"""The check of a table that is merged from its change log: its last merge did not fail."""
 BUILT_IN = (
     "key_unique",
     "position_monotone",
     "rows_add_up",
     "takes_changes",
     "rows_landed",
-    "merged",
+    MERGED,
     "verified",
     "schema_change",
 )

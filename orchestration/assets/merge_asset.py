@@ -16,6 +16,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from cdc_core.contract.stopped_table import BLOCKED
 from cdc_core.errors import LakeError, ServiceUnavailable, SluiceError
 from cdc_core.schema.names import split_name
 from orchestration.assets.checks import expected_result, expected_specs
@@ -30,7 +31,7 @@ from orchestration.assets.verdicts import Verdicts
 from orchestration.assets.waiting_rows import WaitingReports
 from orchestration.freshness import parse_freshness
 from orchestration.jobs.routine import Routine
-from orchestration.names import PLACE, Names, place_text
+from orchestration.names import MERGED, PLACE, Names, place_text
 from orchestration.resources import CanalResource, LakeResource
 from orchestration.settings import Settings
 from spark_jobs.apply.checks import expected
@@ -45,7 +46,6 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.parked import Parked, Parking
 from spark_jobs.union.publish import Published, publish
 
-MERGED = "merged"
 _HISTORY = "The history takes what the change log has: its last write did not fail."
 _TEXT = "The table takes what its change log has: its last merge did not fail."
 
@@ -142,7 +142,8 @@ class Run:
         try:
             for outcome in self.follow.run():
                 if isinstance(outcome, Parked):
-                    waits = f"{outcome.table} waits, try {outcome.tries}: {outcome.reason}. {outcome.hint}"
+                    state = "is blocked" if outcome.kind == BLOCKED else "waits"
+                    waits = f"{outcome.table} {state}, try {outcome.tries}: {outcome.reason}. {outcome.hint}"
                     self.context.log.error(waits)
                     self._show(outcome.table, outcome)
                 else:
@@ -320,6 +321,7 @@ def _check(key: dg.AssetKey, parked: Parked | None, done: Merged | None) -> dg.A
         check_name=MERGED,
         description=f"{parked.reason}. {parked.hint} Its log grows meanwhile, and nothing is lost.",
         metadata={
+            "kind": parked.kind,
             "reason": parked.reason,
             "hint": parked.hint,
             "tries": parked.tries,

@@ -34,12 +34,14 @@ from orchestration.alerts.messages import Message, written
 from orchestration.alerts.receivers import SENDING, SHARED, AlertNotSent, opened
 from orchestration.alerts.rules import AlertRules, ReceiverRule
 from orchestration.internals import job_of_process, kept_instance
+from orchestration.names import MERGED
 from orchestration.sensors.conditions import of_checks, of_runs, of_silence, of_status
 from orchestration.sensors.round import Connect, Round
 from orchestration.settings import Settings
 
 INTERVAL = 30  # seconds between ticks
 _OF_CHECKS = frozenset({Kind.CHECKS, Kind.QUARANTINED, Kind.WARNINGS})
+_SAID_BY_CHECKS = _OF_CHECKS | {Kind.BLOCKED}  # the last one of tables that land first; of others the service says it
 _CHECKS_SECONDS = 60.0  # between looks at checks
 _SENDING_SECONDS = 25.0  # of a tick, after which no further message is begun; Dagster gives up after 60
 
@@ -135,13 +137,15 @@ class Teller:
         if Kind.RUNS in chosen:
             failing = [subject_of(key) for key in known.incidents if kind_of(key) == Kind.RUNS]
             conditions += of_runs(instance, self.settings, self.rules.failures, failing)
-        if chosen & _OF_CHECKS:
+        unseen: set[str] = set()
+        if chosen & _SAID_BY_CHECKS:
             if time.monotonic() - self._checked >= _CHECKS_SECONDS:
                 conditions += of_checks(instance, self.settings.names, self.checks)
                 self._checked = time.monotonic()
             else:
                 unknown |= _OF_CHECKS
-        return Look([one for one in conditions if one.kind in chosen], unknown)
+                unseen = {one for one in known.incidents if _is_of_check(one)}
+        return Look([one for one in conditions if one.kind in chosen], unknown, unseen)
 
     def _service(self, now: float) -> Look:
         try:
@@ -185,6 +189,11 @@ class Teller:
         ]
         lasting = sum(one.open for one in state.incidents.values())
         return "; ".join(late) or (f"told before: {lasting}; nothing is new" if lasting else "nothing is wrong")
+
+
+def _is_of_check(key: str) -> bool:
+    """Whether the incident is that of a table that lands first and is blocked."""
+    return kind_of(key) == Kind.BLOCKED and subject_of(key).endswith(f" {MERGED}")
 
 
 def _together(errors: Sequence[SluiceError]) -> SluiceError:

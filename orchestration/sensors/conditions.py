@@ -13,6 +13,7 @@ import dagster as dg
 
 from cdc_core.contract.client_status import ClientStatus
 from cdc_core.contract.status import Status
+from cdc_core.contract.stopped_table import BLOCKED
 from cdc_core.errors import SluiceError, naming
 from orchestration.alerts.incidents import Condition, Look
 from orchestration.alerts.kinds import Kind
@@ -20,7 +21,7 @@ from orchestration.alerts.messages import length
 from orchestration.first_rows import waiting
 from orchestration.freshness import parse_freshness, parse_length
 from orchestration.internals import SCHEDULE_NAME_TAG, SENSOR_NAME_TAG, AssetCheckExecutionRecord
-from orchestration.names import BUILT_IN, JOB_TAG, Names
+from orchestration.names import BUILT_IN, JOB_TAG, MERGED, Names
 from orchestration.sensors.runs import summarize
 from orchestration.settings import Settings
 
@@ -216,7 +217,11 @@ def of_checks(instance: dg.DagsterInstance, names: Names, keys: Sequence[dg.Asse
 
 
 def _kind(key: dg.AssetCheckKey, last: dg.AssetCheckEvaluation) -> Kind:
-    """The kind of a check that fails. What is expected of a table says how many rows wait."""
+    """The kind of a check that fails. What is expected of a table says how many rows wait; `merged`, of a table that
+    lands first, that it is blocked, as the service says of others."""
+    stop = last.metadata.get("kind")
+    if key.name == MERGED and isinstance(stop, dg.TextMetadataValue) and stop.value == BLOCKED:
+        return Kind.BLOCKED
     if last.severity != dg.AssetCheckSeverity.WARN:
         return Kind.CHECKS
     waiting = last.metadata.get("quarantined")

@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
+from cdc_core.contract.stopped_table import BLOCKED, StopKind
 from cdc_core.errors import SluiceError
+from spark_jobs.lake.blocking import TableBlocked
 from spark_jobs.lake.noted import Noted
 from spark_jobs.lake.tables import Lake
 
@@ -27,7 +29,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds after the first failure, a
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A table that waits. Times are in seconds since 1970; `since`: when it failed first."""
+    """A table that waits. Times are in seconds since 1970; `since`: when it failed first. `kind`: "blocked" if its rows
+    break what is expected of them, so that a person may accept them."""
 
     table: str
     reason: str
@@ -35,6 +38,7 @@ class Parked:
     tries: int
     since: float
     next_try: float
+    kind: StopKind = "stopped"
 
     def is_due(self, now: float) -> bool:
         return now >= self.next_try
@@ -62,7 +66,8 @@ class Parking:
         tries = (before.tries if before else 0) + 1
         pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(tries - 1, 10))
         reason = f"{error.message} at {error.place}" if error.place else error.message
-        noted = Parked(table, reason[:1000], error.hint[:1000], tries, before.since if before else now, now + pause)
+        since, kind = before.since if before else now, BLOCKED if isinstance(error, TableBlocked) else "stopped"
+        noted = Parked(table, reason[:1000], error.hint[:1000], tries, since, now + pause, kind)
         self._noted.write({_PREFIX + table: json.dumps(asdict(noted))})
         return noted
 

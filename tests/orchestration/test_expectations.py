@@ -14,10 +14,9 @@ from cdc_core.schema.column_type import ColumnType
 from cdc_core.schema.table import Column, TableSchema
 from orchestration.assets.audit import VERIFIED
 from orchestration.assets.checks import check_specs
-from orchestration.assets.merge_asset import MERGED
 from orchestration.expectations import expected_of, misfits_of
 from orchestration.loading import load_destination
-from orchestration.names import BUILT_IN
+from orchestration.names import BUILT_IN, MERGED
 from orchestration.settings import Settings
 from spark_jobs.expectations.column_tests import AcceptedValues, Bounded, Length, NotNull, Regex
 from spark_jobs.expectations.expectation import (

@@ -15,7 +15,8 @@ import pytest
 from cdc_core.errors import LakeError, ServiceUnavailable, TableStopped
 from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import declared
-from orchestration.assets.merge_asset import MERGED, merge_asset
+from orchestration.assets.merge_asset import merge_asset
+from orchestration.names import MERGED
 from orchestration.settings import Settings
 from spark_jobs.expectations.expectation import Severity
 from spark_jobs.expectations.results import ExpectationResult

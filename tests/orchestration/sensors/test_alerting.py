@@ -327,6 +327,27 @@ def test_red_checks_are_told_and_warnings_apart(instance: dg.DagsterInstance) ->
     assert {one.kind for one in of_checks(instance, Names("shop"), CHECKS)} == {Kind.CHECKS, Kind.WARNINGS}
 
 
+def test_a_table_that_lands_first_is_blocked_by_its_check(hook: WebHook, instance: dg.DagsterInstance) -> None:
+    """The service does not know it, as its log takes all changes. Between two looks at checks it stays so; another
+    trouble of its merge is a check that fails."""
+    check, seen = dg.AssetCheckKey(ORDERS, "merged"), dict[str, Any](metadata={"kind": "blocked", "hint": "Accept it."})
+    evaluated(instance, "merged", description="1 rows fail some. Accept it.", **seen)
+    (one,) = of_checks(instance, Names("shop"), [check])
+    page = "assets/delta/shop/shop/orders?view=checks"
+    assert one == Condition(Kind.BLOCKED, "shop.orders merged", "1 rows fail some.", "Accept it.", page=page)
+
+    tick = Ticks(Troubled(), instance)
+    tick.sensor = alerts_sensor(
+        tick.settings, [check], tick.canal.connect, Round(lambda: tick.moment), send=send, clock=lambda: tick.moment
+    )
+    for _ in range(5):
+        tick()
+    assert (hook.titles, tick.errors) == (["Sluice shop: a table is blocked"], [])
+
+    evaluated(instance, "merged", description="a constraint", metadata={"kind": "stopped"})
+    assert [one.kind for one in of_checks(instance, Names("shop"), [check])] == [Kind.CHECKS]
+
+
 @pytest.mark.parametrize("table", ["shop.orders", "shop_35db.orders", "`a.b`.c d", "a-005f.o__log"])
 def test_a_table_is_told_by_its_name_at_the_source(table: str) -> None:
     """Not by that of its asset, in which some characters are escaped: a remedy is a command."""
