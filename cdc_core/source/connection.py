@@ -167,7 +167,8 @@ def source_error(error: Exception, settings: SourceSettings) -> SluiceError:
     if isinstance(error, ClearPasswordRefused):
         return SourceError(text, place=settings.account, hint=_CLEAR_HINT)
     if code in _DENIED:
-        return SourceError(
+        refused = SourceUnavailable if settings.password_command and code == ER.ACCESS_DENIED_ERROR else SourceError
+        return refused(  # the command's next word may be right: a service of tokens has bad moments
             f"the server refuses the account ({code}): {text}", place=settings.account, hint=_denied_hint(settings)
         )
     if code in (ER.SPECIFIC_ACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR):

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import pymysql
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -19,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.x509.oid import NameOID
 
 from cdc_core.errors import ConfigError, SourceError, SourceUnavailable
-from cdc_core.source.connection import connect, version_of
+from cdc_core.source.connection import connect, source_error, version_of
 from cdc_core.source.password_command import PasswordCommand
 from cdc_core.source.settings import SourceSettings, SslMode
 from orchestration.stack.mysql.server import MySqlServer
@@ -234,6 +235,16 @@ def _asks_in_clear(listener: socket.socket, folder: Path, heard: list[bytes]) ->
             if not (data := connection.recv(65536)):
                 return
             heard.append(data)
+
+
+def test_a_refused_token_is_worth_another_try() -> None:
+    """The command may print a better one by then; a password of the file stays what it is."""
+    denied = pymysql.err.OperationalError(1045, "Access denied for user 'u'")
+    token = SourceSettings("h", 1, "u", "", password_command=PasswordCommand(("token",)))
+    assert isinstance(source_error(denied, token), SourceUnavailable)
+    assert "sluice.source.password.command" in source_error(denied, token).hint
+    assert not isinstance(source_error(denied, SourceSettings("h", 1, "u", SECRET)), SourceUnavailable)
+    assert not isinstance(source_error(pymysql.err.OperationalError(1044, "x"), token), SourceUnavailable)
 
 
 @pytest.mark.integration
