@@ -17,7 +17,6 @@ from cdc_core import doors
 from cdc_core.doors.html import environment, page
 from cdc_core.monitor.history import LagHistory
 from cdc_core.monitor.looking import Findings
-from cdc_core.monitor.plot import path_of
 from cdc_core.monitor.views import ClusterView, DestinationView
 
 _POINTS = 144  # of a plot: one for ten minutes
@@ -40,7 +39,7 @@ class MonitorPage:
         body = self._body()
         if part == "body":
             return page(_environment(), "monitor_part.html", body=body)
-        return page(_environment(), "monitor.html", body=body, every=self._every)
+        return page(_environment(), "monitor.html", body=body, who="monitor", every=self._every)
 
     def _body(self) -> str:
         found = self._findings()
@@ -69,3 +68,19 @@ class MonitorPage:
 @cache
 def _environment() -> Environment:
     return environment(FileSystemLoader([Path(__file__).parent / "templates", _STYLES]))
+
+
+def path_of(values: Sequence[float | None], width: float, height: float) -> str:
+    """The path in SVG of a line from the oldest value to the newest: the highest one is at the top. It has gaps where
+    nothing is known."""
+    top = max((one for one in values if one is not None), default=0.0) or 1.0
+    step = width / max(1, len(values) - 1)
+    parts, drawn = [], False
+    for at, value in enumerate(values):
+        if value is None:
+            drawn = False
+            continue
+        y = height - 1 - (height - 2) * max(0.0, value) / top
+        parts.append(f"{'L' if drawn else 'M'}{at * step:.1f},{y:.1f}" + ("" if drawn else "h.8"))
+        drawn = True
+    return "".join(parts)

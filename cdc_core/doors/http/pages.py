@@ -16,6 +16,8 @@ from cdc_core.doors.all_destinations import all_destinations
 from cdc_core.doors.html import environment, page
 from cdc_core.server.server import CanalServer
 
+_EVERY = 2  # seconds
+
 
 def status_page(server: CanalServer, part: str = "") -> HTMLResponse:
     """The whole page, or with `part="body"` the part that changes."""
@@ -27,6 +29,8 @@ def status_page(server: CanalServer, part: str = "") -> HTMLResponse:
         destinations=destinations,
         now=now,
         stages=STAGES,
+        who="service",
+        every=_EVERY,
     )
 
 

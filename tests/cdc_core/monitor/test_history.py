@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cdc_core.monitor.history import MINUTES, LagHistory
 from cdc_core.monitor.lag import ClientLag
+from cdc_core.monitor.page import path_of
 from cdc_core.monitor.picture import Picture
-from cdc_core.monitor.plot import path_of
 
 KEY = ("zk", "shop", 1001)
 BEGIN = 60.0 * 30_000_000
