@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Page, expect
 
 from cdc_core.contract.status import ErrorReport, StartReport
 from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.doors.http import HttpDoor
 from cdc_core.position import EntryPosition
 from cdc_core.source.expiry import ExpiryReport
-from orchestration.stack.prerequisites import need_chromium
+from tests.support.browsers import started_browser, strict_page
 from tests.support.door_double import TABLE, Destination, Server, opened
 from tests.support.servers import free_port
 
@@ -25,24 +25,14 @@ expect.set_options(timeout=60_000)  # milliseconds
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=need_chromium(), args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
+    with started_browser() as one:
+        yield one
 
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page that fails the test when its console shows an error, and that reaches nothing but loopback."""
-    context = browser.new_context(viewport={"width": 1200, "height": 900})
-    page = context.new_page()
-    faults: list[str] = []
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("request", lambda request: None if "//127.0.0.1" in request.url else faults.append(request.url))
-    page.on("console", lambda said: faults.append(said.text) if "Content Security" in said.text else None)
-    yield page
-    context.close()
-    assert faults == []
+    with strict_page(browser, 1200) as one:
+        yield one
 
 
 def busy() -> Destination:

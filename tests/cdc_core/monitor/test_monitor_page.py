@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from prometheus_client.parser import text_string_to_metric_families
 
 from cdc_core.doors.web import WebDoor
@@ -18,7 +18,7 @@ from cdc_core.monitor.door import monitor_door
 from cdc_core.monitor.history import LagHistory
 from cdc_core.monitor.metrics import METRICS
 from cdc_core.monitor.views import ClusterView, cluster_of
-from orchestration.stack.prerequisites import need_chromium
+from tests.support.browsers import started_browser, strict_page
 from tests.support.java_canal import SERVER, cursor, java_nodes
 from tests.support.monitored import NOW, Looks, source
 
@@ -56,24 +56,14 @@ def test_a_source_without_a_time_is_not_said_to_keep_its_files() -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=need_chromium(), args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
+    with started_browser() as one:
+        yield one
 
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page that fails the test when its console shows an error, and that reaches nothing but loopback."""
-    context = browser.new_context(viewport={"width": 1300, "height": 900})
-    page = context.new_page()
-    faults: list[str] = []
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("request", lambda request: None if "//127.0.0.1" in request.url else faults.append(request.url))
-    page.on("console", lambda said: faults.append(said.text) if "Content Security" in said.text else None)
-    yield page
-    context.close()
-    assert faults == []
+    with strict_page(browser, 1300) as one:
+        yield one
 
 
 @pytest.mark.browser

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,23 @@ def test_a_receiver_that_fails(hook: WebHook) -> None:
     assert [*alarms.failures] == ["/no/such/file"]
 
 
+@contextmanager
+def in_trouble(deliver: Callable[[Receiver, Message], None]) -> Iterator[tuple[MonitorAlarms, Looks]]:
+    """Alarms whose thread has been given a trouble that is long enough to be said."""
+    alarms, looks = MonitorAlarms([], deliver=deliver), Looks()
+    alarms.start()
+    alarms._receivers = (HOOK,)
+    try:
+        looks.look(cluster(runs=False), one=source())
+        alarms.look(looks.findings)
+        until(lambda: alarms._states)
+        looks.look(cluster(runs=False), one=source(), after=70)
+        alarms.look(looks.findings)
+        yield alarms, looks
+    finally:
+        alarms.stop()
+
+
 def test_a_receiver_that_hangs_holds_up_no_look() -> None:
     """`look` returns at once; when the receiver answers, the newest look counts."""
     entered, go = threading.Event(), threading.Event()
@@ -125,15 +143,7 @@ def test_a_receiver_that_hangs_holds_up_no_look() -> None:
         sent.append(message)
         raise AlertNotSent("it hung", hint="")
 
-    alarms, looks = MonitorAlarms([], deliver=deliver), Looks()
-    alarms.start()
-    alarms._receivers = (HOOK,)
-    try:
-        looks.look(cluster(runs=False), one=source())
-        alarms.look(looks.findings)
-        until(lambda: alarms._states)
-        looks.look(cluster(runs=False), one=source(), after=70)
-        alarms.look(looks.findings)
+    with in_trouble(deliver) as (alarms, looks):
         assert entered.wait(60)
         for _ in range(100):
             looks.look(cluster(runs=False), one=source())
@@ -141,9 +151,6 @@ def test_a_receiver_that_hangs_holds_up_no_look() -> None:
         go.set()
         until(lambda: alarms.failures)
         assert len(sent) >= 1
-    finally:
-        go.set()
-        alarms.stop()
 
 
 def test_an_error_of_ours_ends_no_alarms() -> None:
@@ -155,22 +162,12 @@ def test_an_error_of_ours_ends_no_alarms() -> None:
         if len(sent) == 1:
             raise RuntimeError("s3cr3t")
 
-    alarms, looks = MonitorAlarms([], deliver=deliver), Looks()
-    alarms.start()
-    alarms._receivers = (HOOK,)
-    try:
-        looks.look(cluster(runs=False), one=source())
-        alarms.look(looks.findings)
-        until(lambda: alarms._states)
-        looks.look(cluster(runs=False), one=source(), after=70)
-        alarms.look(looks.findings)
+    with in_trouble(deliver) as (alarms, looks):
         until(lambda: alarms.failures)
         assert alarms.notes() == ["Alarms do not reach anybody: RuntimeError"]
         looks.look(cluster(runs=False), one=source())
         alarms.look(looks.findings)
         until(lambda: len(sent) == 2 and not alarms.failures)
-    finally:
-        alarms.stop()
 
 
 def test_a_url_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
