@@ -58,7 +58,7 @@ from spark_jobs.lake.catalog_names import catalog_json
 from spark_jobs.lake.layout import layouts_json
 from spark_jobs.lake.policies import policies_json
 from spark_jobs.lake.row_rules import rules_json
-from spark_jobs.lake.unions import unions_json
+from spark_jobs.lake.unions import Unions, unions_json
 from spark_jobs.landing.modes import modes_json
 
 _SILENT = ContextVar[dict[str, SluiceError] | None]("what does not answer, by its address", default=None)
@@ -86,8 +86,9 @@ class CdcDestination(dg.Component, Settings):
         canal, lake = _canal(self), _lake(self)
         resources = {self.names.canal: canal, self.names.lake: lake}
         known, kept = _known_tables(self)
-        known = list(_placed(self, known))
-        self.unions.check_tables(schema.name for schema in known)
+        unions = self.unions
+        known = list(_placed(self.destination, unions, known))
+        unions.check_tables(schema.name for schema in known)
         landed = landed_tables(self, known)
         makers, own = self._job_makers(landed), job_of_process()
         jobs = _jobs({own: makers[own]} if own in makers else makers, resources)
@@ -165,14 +166,14 @@ def landed_tables(settings: Settings, known: Sequence[TableSchema]) -> LandedTab
     return LandedTables(modes, schemas, expected)
 
 
-def _placed(settings: Settings, known: Sequence[TableSchema]) -> Iterator[TableSchema]:
+def _placed(destination: str, unions: Unions, known: Sequence[TableSchema]) -> Iterator[TableSchema]:
     """Yields the tables whose place in the lake is known. The others stop in a run, each alone."""
     for schema in known:
         try:
-            settings.unions.of(schema.name)
+            unions.of(schema.name)
         except TableStopped as error:
             said = "%s: %s has no asset: %s. %s"
-            logging.getLogger("dagster").warning(said, settings.destination, schema.name, error.message, error.hint)
+            logging.getLogger("dagster").warning(said, destination, schema.name, error.message, error.hint)
         else:
             yield schema
 

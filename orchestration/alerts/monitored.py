@@ -38,10 +38,11 @@ class NamedReceiver:
 
 def look_of(found: Findings, cluster: str) -> Look:
     """What is wrong with a cluster, in the words of alerts. Pure."""
+    seen = {one.key for one in found.verdict.troubles}
     conditions = [
         Condition(_KINDS[one.trouble.kind], one.trouble.subject, one.trouble.text, one.trouble.remedy, one.began)
         for key, one in found.alarms.now.items()
-        if key[0] == cluster and key in {trouble.key for trouble in found.verdict.troubles}
+        if key[0] == cluster and key in seen
     ]
     unknown = _ALL - _KNOWN_WHILE_AWAY if cluster in found.verdict.away else frozenset()
     keys = frozenset(f"{kind}:{subject}" for name, kind, subject in found.verdict.unknown if name == cluster)
