@@ -23,6 +23,7 @@ from cdc_core.binlog.block import Block
 from cdc_core.contract.stages import DECODE, NETWORK, QUIET
 from cdc_core.errors import SourceUnavailable
 from cdc_core.position import EntryPosition
+from cdc_core.retry import pause_after
 from cdc_core.source.checks import ServerInfo, check_server
 from cdc_core.source.connection import Connection, connect, source_error
 from cdc_core.source.dump_command import begin_dump
@@ -135,8 +136,8 @@ class Dump:
 
     def _delay(self) -> float:
         """Seconds until the next attempt: doubled by each failure in a row, with jitter to keep destinations apart."""
-        longest = min(_FIRST_DELAY * 2.0 ** min(self._failures, 10), _LAST_DELAY)
         self._failures += 1
+        longest = pause_after(self._failures, _FIRST_DELAY, _LAST_DELAY)
         self._delayed = longest * (0.5 + 0.5 * self._jitter())
         return self._delayed
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 
+from cdc_core.retry import pause_after
 from orchestration.alerts.kinds import WORDS, Kind
 
 QUIET, LONGEST_QUIET = 60.0, 3600.0  # seconds without the trouble until its end is said; more, the more often it came
@@ -161,7 +162,7 @@ def _seen(before: Incident | None, condition: Condition, now: float) -> Incident
 def _absent(before: Incident, now: float) -> Incident | None:
     gone = now if before.gone is None else min(before.gone, now)
     if before.open:
-        ends = now - gone >= min(LONGEST_QUIET, QUIET * 2.0 ** min(before.times, 10))
+        ends = now - gone >= pause_after(before.times + 1, QUIET, LONGEST_QUIET)
         return replace(before, gone=gone, open=not ends, times=before.times + ends)
     forgotten = before.times == 0 or now - gone >= FORGOTTEN
     return None if forgotten else replace(before, gone=gone)
@@ -198,8 +199,8 @@ def told(heard: Heard, said: News, incidents: Mapping[str, Incident], now: float
 
 def not_told(heard: Heard, now: float) -> Heard:
     """The same after a message that could not be sent: later after each."""
-    pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(heard.failures, 10))
-    return replace(heard, failures=heard.failures + 1, retry=now + pause)
+    failures = heard.failures + 1
+    return replace(heard, failures=failures, retry=now + pause_after(failures, _FIRST_PAUSE, _LONGEST_PAUSE))
 
 
 def kept(heard: Heard, kinds: Collection[Kind], now: float) -> Heard:

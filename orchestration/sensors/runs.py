@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import dagster as dg
 
+from cdc_core.retry import pause_after
 from orchestration.names import ACKED_TAG, LEFT_TAG, UNTIL_TAG
 
 _RECENT_RUNS = 12
@@ -48,7 +49,7 @@ class Runs:
         """When a run may start, in seconds since the epoch: later after each failure."""
         if not self.failures:
             return 0.0
-        return self.last_ended + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(self.failures - 1, 10))
+        return self.last_ended + pause_after(self.failures, _FIRST_PAUSE, _LONGEST_PAUSE)
 
 
 def summarize(records: Sequence[dg.RunRecord]) -> Runs:

@@ -24,5 +24,5 @@ def open_own(lake: Lake, path: str, what: str, without: str) -> DeltaTable | Non
     except TableNotFoundError:
         return None
     except (DeltaError, OSError) as error:
-        hint = _READABLE if isinstance(error, OSError) or store_failed(error) else f"{_RESTORE} {without}."
+        hint = _READABLE if store_failed(error) else f"{_RESTORE} {without}."
         raise LakeError(f"{what} cannot be read: {first_line(error)}", place=path, hint=hint) from error

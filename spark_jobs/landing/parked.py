@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 
 from cdc_core.contract.stopped_table import BLOCKED, StopKind
 from cdc_core.errors import SluiceError
+from cdc_core.retry import pause_after
 from spark_jobs.lake.blocking import TableBlocked
 from spark_jobs.lake.noted import Noted
 from spark_jobs.lake.tables import Lake
@@ -64,7 +65,7 @@ class Parking:
         """Notes one more failure of the table, and returns the note."""
         before = self.tables().get(table)
         tries = (before.tries if before else 0) + 1
-        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(tries - 1, 10))
+        pause = pause_after(tries, _FIRST_PAUSE, _LONGEST_PAUSE)
         reason = f"{error.message} at {error.place}" if error.place else error.message
         since, kind = before.since if before else now, BLOCKED if isinstance(error, TableBlocked) else "stopped"
         noted = Parked(table, reason[:1000], error.hint[:1000], tries, since, now + pause, kind)

@@ -21,6 +21,7 @@ from cdc_core.canal.client.events import Boundary, Change, Header, Message, Rows
 from cdc_core.canal.client.handler import Handler
 from cdc_core.canal.client.quarantine import Quarantine
 from cdc_core.errors import ConfigError, ServiceUnavailable, SessionError
+from cdc_core.retry import pause_after
 
 log = structlog.get_logger(__name__)
 _LONGEST_PAUSE = 10.0
@@ -75,18 +76,18 @@ class Consumer:
             raise stopped.error from stopped.error.__cause__
 
     def _run(self, stop: threading.Event, batches: int | None) -> int:
-        done, pause = 0, self._policy.pause_seconds
+        done, failures = 0, 0
         while not stop.is_set() and (batches is None or done < batches):
             try:
                 message = self._connector.get_without_ack(self._policy.batch_size, self._policy.wait_seconds)
                 if message.id != -1:
                     self._done(message)
                     done += 1
-                pause = self._policy.pause_seconds
+                failures = 0
             except (ServiceUnavailable, SessionError) as error:
                 log.warning("the consumer reconnects", **error.as_dict())
-                self._sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                failures += 1
+                self._sleep(pause_after(failures, self._policy.pause_seconds, _LONGEST_PAUSE))
                 self._connect()
         return done
 
@@ -105,7 +106,7 @@ class Consumer:
         began, tally, error = self._clock(), _Tally(), None
         for attempt in range(self._policy.tries):
             if attempt:
-                self._sleep(self._policy.pause_seconds * 2 ** (attempt - 1))
+                self._sleep(pause_after(attempt, self._policy.pause_seconds, _LONGEST_PAUSE))
             try:
                 tally, error = self._handed_over(message), None
                 break

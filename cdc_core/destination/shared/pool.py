@@ -18,9 +18,10 @@ import structlog
 from cdc_core.binlog.block import Block
 from cdc_core.config.models import InstanceConfig
 from cdc_core.destination.shared.channel import HELD, Channel, Follower
-from cdc_core.destination.shared.pace import Retry, enough, is_beginning, shareable
+from cdc_core.destination.shared.pace import enough, is_beginning, shareable
 from cdc_core.destination.shared.stream import SharedDump, identity_of
 from cdc_core.position import EntryPosition
+from cdc_core.retry import Retry
 from cdc_core.source.checks import ServerInfo
 from cdc_core.source.logged import Captured
 from cdc_core.source.settings import SourceSettings

@@ -62,18 +62,26 @@ def test_a_damaged_one_is_to_be_restored(what: str, tmp_path: Path) -> None:
     assert caught.value.hint.startswith("Restore this folder from a copy: ")
 
 
+_REFUSED = {
+    PermissionError(13, "Permission denied"): "Make the lake readable. ",
+    OSError("Generic S3 error: Error performing GET: 503 Service Unavailable"): "Make the lake readable. ",
+    FileNotFoundError("Object at location _delta_log/00.json not found: No such file"): "Restore this folder ",
+}
+
+
+@pytest.mark.parametrize("error", _REFUSED, ids=repr)
 @pytest.mark.parametrize("what", READS)
 def test_one_that_nobody_may_read_is_to_be_made_readable(
-    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    what: str, error: OSError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of it is wrong: no copy is needed."""
+    """Nothing of it is wrong: no copy is needed, unless a file of it is gone."""
     lake, (_, read) = Lake(tmp_path), READS[what]
     _write_all(lake)
 
     def refuse(*_: Any, **__: Any) -> DeltaTable:
-        raise PermissionError(13, "Permission denied")
+        raise error
 
     monkeypatch.setattr(Lake, "open", refuse)
-    with pytest.raises(LakeError, match=f"^{what} cannot be read: .*Permission denied") as caught:
+    with pytest.raises(LakeError, match=f"^{what} cannot be read: ") as caught:
         read(lake)
-    assert caught.value.hint.startswith("Make the lake readable. ")
+    assert caught.value.hint.startswith(_REFUSED[error])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdc_core.config import InstanceConfig
-from cdc_core.destination.shared.pace import Retry, enough, is_beginning, shareable
+from cdc_core.destination.shared.pace import enough, is_beginning, shareable
 from tests.support.shared_journals import cut, journal
 
 
@@ -29,14 +29,3 @@ def test_a_connection_begins_at_a_transactions_start() -> None:
 def test_one_destination_has_its_own_connection() -> None:
     """Two share."""
     assert [enough(count) for count in (0, 1, 2, 200)] == [False, False, True, True]
-
-
-def test_failures_in_a_row_are_retried_later_and_later() -> None:
-    """Until one try lasted."""
-    retry = Retry((5.0, 60.0))
-    assert retry.ready(0.0)
-    pauses = []
-    for lasted in (1.0, 1.0, 1.0, 1.0, 1.0, 61.0):
-        retry.failed(100.0, lasted)
-        pauses.append(next(pause for pause in range(100) if retry.ready(100.0 + pause)))
-    assert pauses == [5, 10, 20, 40, 60, 5]
