@@ -20,7 +20,7 @@ from spark_jobs.lake.types import LakeColumn
 
 UNKNOWN_DEFAULT = "SLUICE_UNKNOWN_DEFAULT"  # how a statement says in Spark that it needs a default it does not know
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
-_BIT, _YEAR, _ENUM, _SET, _JSON, _STRINGS = 16, 13, 247, 248, 245, (15, 140, 141, 252, 254)
+_BIT, _YEAR, _ENUM, _SET, _STRINGS = 16, 13, 247, 248, (15, 140, 141, 252, 254)
 _NEWDECIMAL, _TIME = 246, 19
 _DATE, _DATETIME = 10, 18
 _SHOWN_DIGITS = 6
@@ -72,9 +72,11 @@ def _zero(column: Column, lake: LakeColumn) -> str | None:
     if column.as_text:
         fraction = ".000000"[: column.meta + 1] if column.meta else ""
         return "0000-00-00" if column.type_code == _DATE else f"0000-00-00 00:00:00{fraction}"
+    if column.type_code == _NEWDECIMAL:  # of more digits than Spark's type has
+        return f"{Decimal(0):.{column.meta & 255}f}"
     if column.type_code == _ENUM:
         return column.labels[0] if column.labels else None
-    return "" if lake.type == "string" and column.type_code != _JSON else None
+    return "" if lake.type == "string" and column.type_code in (*_STRINGS, _SET) else None
 
 
 def _renders(column: Column, lake: LakeColumn, value: str) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from cdc_core.errors import TableStopped
 from cdc_core.schema.table import Column, TableSchema
-from spark_jobs.lake.defaults import old_row_values
+from spark_jobs.lake.defaults import insert_defaults, old_row_values
 from spark_jobs.lake.types import LakeColumn
 
 
@@ -43,6 +43,14 @@ def test_dates_as_text_have_the_servers_zero(column: Column, text: str) -> None:
     found = old_row_values(TableSchema("s", "t", (column,)), (LakeColumn("c", "string"),))
 
     assert found == {"c": f"CAST('{text}' AS string)"}
+
+
+def test_a_decimal_that_is_text_has_the_zero_of_its_scale() -> None:
+    """Old rows, and inserted ones whose image leaves it out."""
+    schema = TableSchema("s", "t", (Column("c", 246, (65 << 8) + 30, nullable=False, column_type="decimal(65,30)"),))
+    lake = (LakeColumn("c", "string"),)
+    expected = {"c": f"CAST('0.{'0' * 30}' AS string)"}
+    assert old_row_values(schema, lake) == insert_defaults(schema, lake) == expected
 
 
 def test_the_catalogue_rounds_the_default_of_a_float() -> None:
