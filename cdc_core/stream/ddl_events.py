@@ -19,7 +19,7 @@ from cdc_core.schema.ddl import ChangeKind, ColumnChange, Ddl, Effect, EffectKin
 from cdc_core.schema.ddl_parser import effects
 from cdc_core.schema.sql_text import Dialect
 from cdc_core.stream.group import body_at
-from cdc_core.stream.online_ddl import effects_seen, is_helper
+from cdc_core.stream.online_ddl import effects_seen, is_helper, without_helpers
 
 log = structlog.get_logger(__name__)
 _NAME = r'`(?:[^`]|``)+`|"(?:[^"]|"")+"|[\w$]+'
@@ -136,7 +136,14 @@ class DdlReader:
         return tuple(Effect(EffectKind.ALTER, *table, changes=unknown) for table in sorted(tables))
 
     def _seen(self, ddl: Ddl) -> Ddl:
-        return replace(ddl, effects=effects_seen(ddl.effects, self._captured, self._there(ddl.position)))
+        seen, known = effects_seen(ddl.effects, self._captured, self._there(ddl.position)), self._definitions
+        if known is None:
+            return replace(ddl, effects=seen)
+
+        def before(database: str) -> list[str]:
+            return [one for one in known.tables(database, ddl.position) if self._captured(database, one)]
+
+        return replace(ddl, effects=without_helpers(seen, ddl.effects, self._captured, before))
 
     def _there(self, position: EntryPosition) -> Callable[[str, str], bool]:
         """Which captured tables there are in front of a position, by database and name; without a name, whether there

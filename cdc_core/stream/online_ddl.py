@@ -1,19 +1,22 @@
 """Online schema changes: gh-ost and pt-online-schema-change fill a helper table and swap it in by RENAME.
 
-The helpers are unseen, and the swap is one change of the real table: its rows are now the helper's. Sources: gh-ost,
+The helpers are unseen, and the swap is one change of the real table: its rows are now the helper's. A table with such a
+name is seen until the table that it would help is there; it is dropped then. Sources: gh-ost,
 "Table naming"; pt-online-schema-change, `--new-table-name`; MySQL manual, "Online DDL": `#sql-` tables.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from cdc_core.schema.ddl import Effect, EffectKind
 
 Tables = Callable[[str, str], bool]  # by database and name
+Names = Callable[[str], Collection[str]]  # by database
 
+_CREATES = (EffectKind.CREATE, EffectKind.CREATE_FILLED)
 _HELPER = re.compile(r"(?P<lead>_+)(?P<base>.+?)(?:_\d{14})?_(?:gho|ghc|del|new|old)", re.DOTALL)
 
 
@@ -66,6 +69,52 @@ def effects_seen(effects: Iterable[Effect], captured: Tables, there: Tables) -> 
         elif seen(*table) and (effect.kind is not EffectKind.ALTER or effect.changes):
             found.append(effect)
     return tuple(found)
+
+
+def without_helpers(
+    seen: Sequence[Effect], effects: Iterable[Effect], captured: Tables, before: Names
+) -> tuple[Effect, ...]:
+    """The `seen` ones of a statement's effects, and a DROP of each table of which nothing is seen after the statement:
+    it has become a helper, or its name was one in between. `before` lists the captured tables that were there."""
+    statement = tuple(effects)
+    made = [one.to or (one.database, one.table) for one in statement if one.kind in (*_CREATES, EffectKind.RENAME)]
+    databases = dict.fromkeys(database for database, _ in made)
+    old = {database: {*before(database)} for database in databases}
+    new = _tables_after(statement, captured, old)
+    stays = {
+        (database, table)
+        for database, tables in new.items()
+        for table in tables
+        if not is_helper(database, table, lambda *one: one[1] in new.get(one[0], ()))
+    }
+    found: list[Effect] = []
+    for number, effect in enumerate(seen):
+        on = {(one.database, one.table) for one in seen[number + 1 :] if one.kind is EffectKind.RENAME}
+        leads_on = effect.to is None or effect.to in stays or effect.to in on
+        found.append(effect if leads_on else replace(effect, kind=EffectKind.DROP, to=None, schema=None))
+    touched = {name for one in seen for name in ((one.database, one.table), one.to)}
+    for database in databases:
+        for table in sorted(old[database] & new[database]):
+            name = (database, table)
+            if name not in stays and name not in touched and not is_helper(*name, lambda *one: one[1] in old[one[0]]):
+                found.append(Effect(EffectKind.DROP, *name))
+    return tuple(found)
+
+
+def _tables_after(
+    statement: Iterable[Effect], captured: Tables, before: Mapping[str, Collection[str]]
+) -> dict[str, set[str]]:
+    """The captured tables of these databases after a statement."""
+    found = {database: {*tables} for database, tables in before.items()}
+    for effect in statement:
+        there = found.get(effect.database, set())
+        if effect.kind in _CREATES and captured(effect.database, effect.table):
+            there.add(effect.table)
+        elif effect.kind in (EffectKind.DROP, EffectKind.RENAME):
+            there.discard(effect.table)
+        if effect.to is not None and captured(*effect.to):
+            found[effect.to[0]].add(effect.to[1])
+    return found
 
 
 def _is_helper_of(table: tuple[str, str], helper: tuple[str, str]) -> bool:

@@ -3,7 +3,10 @@
 import pytest
 
 from cdc_core.schema.ddl_parser import effects
-from cdc_core.stream.online_ddl import effects_seen, is_helper
+from cdc_core.stream.online_ddl import effects_seen, is_helper, without_helpers
+
+DROPPED = ["drop shop.__o_20260102030405_del", "drop shop._o_old"]
+SWAPPED = ["rename shop.b shop.a", "rename shop.s shop.b"]
 
 
 def captured(database: str, table: str) -> bool:
@@ -105,3 +108,34 @@ def test_an_online_change_is_one_rewrite(statements: list[str]) -> None:
 def test_effects_on_captured_tables_are_seen(text: str, expected: list[str]) -> None:
     """A rename out of the filter is a drop; into it, the table has rows that nobody saw."""
     assert seen(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "expected"),
+    [
+        ("_o_old", "CREATE TABLE o LIKE _o_old", ["create shop.o", "drop shop._o_old"]),
+        ("_o_old __o_20260102030405_del x", "CREATE TABLE o (id INT)", ["create shop.o", *DROPPED]),
+        ("_o_old o", "CREATE TABLE IF NOT EXISTS o (id INT)", ["create shop.o"]),
+        ("_x_old", "CREATE TABLE x (id INT)", []),
+        ("_o_old b", "RENAME TABLE b TO o", ["rename shop.b shop.o", "drop shop._o_old"]),
+        ("o b", "RENAME TABLE o TO _o_old, b TO o", ["drop shop.o", "rename shop.b shop.o"]),
+        ("o", "RENAME TABLE o TO _o_old", ["rename shop.o shop._o_old"]),
+        (
+            "o b",
+            "RENAME TABLE o TO _o_old, b TO o, _o_old TO b",
+            ["drop shop.o", "rename shop.b shop.o", "rewrite shop.b"],
+        ),
+        ("a b", "RENAME TABLE a TO s, b TO a, s TO b", ["rename shop.a shop.s", *SWAPPED]),
+        ("o _o_gho", "RENAME TABLE o TO _o_del, _o_gho TO o", ["rewrite shop.o"]),
+    ],
+)
+def test_a_table_that_becomes_a_helper_is_dropped(before: str, text: str, expected: list[str]) -> None:
+    """Nothing is seen of it from then on, not even its DROP. Tables that were helpers before are not touched."""
+    tables = before.split()
+    found, _ = effects(text, "shop")
+
+    def known(database: str, table: str) -> bool:
+        return captured(database, table) and table in tables
+
+    seen = without_helpers(effects_seen(found, captured, known), found, captured, lambda _: tables)
+    assert [f"{e.kind} {e.name}{' ' + '.'.join(e.to) if e.to else ''}" for e in seen] == expected
