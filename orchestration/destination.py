@@ -210,7 +210,7 @@ def _canal(settings: Settings) -> CanalResource:
 
 
 def canal_of(settings: Settings, **changes: Any) -> CanalResource:
-    """Returns the resource without Dagster, which would make an instance of its own to read the environment."""
+    """Returns the resource without Dagster, which would make its own instance to read the environment."""
     service = settings.service
     secrets = {"token": os.environ.get(service.token_env), "zk_auth": os.environ.get(service.zookeeper_auth_env)}
     return _canal(settings).model_copy(update=secrets | changes)

@@ -1,6 +1,6 @@
 """The candidacy of this server for one destination: it competes for the seat, and knows who holds it.
 
-Each term has nodes of its own, whose writes are fenced: what is left of an earlier term can write nothing.
+Each term has its own nodes, whose writes are fenced: what is left of an earlier term can write nothing.
 """
 
 from __future__ import annotations

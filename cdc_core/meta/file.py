@@ -1,6 +1,6 @@
 """Nodes in one JSON file, for a service without ZooKeeper. Every write replaces the file and syncs it to disk.
 
-The nodes of the schema history and the parts of states of tables, which are large, have files of their own in the
+The nodes of the schema history and the parts of states of tables, which are large, have their own files in the
 folders `tsdb` and `parts` beside it. It promises durability on one machine, and nothing when two services use one file.
 """
 

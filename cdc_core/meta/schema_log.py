@@ -112,7 +112,7 @@ class SchemaLog:
         self._write(f"{generation}-{name}", value if len(pieces) == 1 else b"%d %s" % (len(pieces), pieces[0]))
 
     def _too_large(self, part: str, size: int) -> CursorError:
-        """A part of so many bytes has one definition: others begin a part of their own."""
+        """A part of so many bytes has one definition: others begin their own part."""
         table = ".".join(json.loads(part)[0][:2])
         return CursorError(
             f"the definition of {table} has {size:,} bytes, compressed: the schema history takes {_PIECE * _PIECES:,}",

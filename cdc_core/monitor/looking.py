@@ -1,7 +1,7 @@
 """The monitor's loop: it looks at every cluster and source at a time of each one's own, and judges what came.
 
 A cluster or a source that hangs holds nobody up: its last answer counts for a while, or until its call ends. Sources
-that have not answered well are asked by threads of their own, as anybody who writes cursors may name them. Nothing is
+that have not answered well are asked by their own threads, as anybody who writes cursors may name them. Nothing is
 written anywhere; a monitor that starts again begins without a history.
 """
 

@@ -1,6 +1,6 @@
 """How far each client's cursor is from the oldest binlog file of the server, and when the cursor's file expires.
 
-The server is asked at most once a minute, over a connection of its own. A file expires when its last event is older
+The server is asked at most once a minute, over its own connection. A file expires when its last event is older
 than `binlog_expire_logs_seconds` (MySQL 5.7: `expire_logs_days`); that event is as old as the first of the next file.
 Amazon RDS has its own retention, in hours.
 """

@@ -1,4 +1,4 @@
-"""Asks a server at intervals, over a connection of its own, whether it answers: Canal's MysqlDetectingTimeTask.
+"""Asks a server at intervals, over its own connection, whether it answers: Canal's MysqlDetectingTimeTask.
 
 A heartbeat fails when the connection or the statement takes longer than the interval. `failover` decides what follows;
 the heartbeat only calls `on_failed`.

@@ -1,4 +1,4 @@
-"""Reads a range of one journal over a connection of its own, while the dump waits."""
+"""Reads a range of one journal over its own connection, while the dump waits."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def read_journals(conn: Connection) -> Journals:
 
 
 def list_journals(settings: SourceSettings) -> list[BinaryLog]:
-    """`binary_logs` over a connection of its own."""
+    """`binary_logs` over its own connection."""
     with connected(settings) as conn:
         return binary_logs(conn)
 

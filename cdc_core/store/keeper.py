@@ -1,4 +1,4 @@
-"""Writes the log to disk, segment by segment, in a thread of its own, and brings it back after a restart.
+"""Writes the log to disk, segment by segment, in its own thread, and brings it back after a restart.
 
 While the disk takes nothing, the log stays in memory up to the ring's capacity: then the source waits.
 """

@@ -3,7 +3,7 @@
 Promises: of a group in doubt nothing goes on before its end, and then only what remains of it; the same journal gives
 the same events at the same positions, wherever reading began. Holds at most HOLD bytes of the open group, and the rows
 in `PreparedGroups`; what is larger, or was forgotten in a restart, is read again from the source.
-Rows of tables without transactions are never rolled back: in row format servers write them to groups of their own.
+Rows of tables without transactions are never rolled back: in row format servers write them to their own groups.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class LandedTables:
         return self.mode(table).lands
 
     def follows(self, table: str) -> bool:
-        """Whether its Delta table is merged from its log, by a run of its own."""
+        """Whether its Delta table is merged from its log, by its own run."""
         return self.mode(table).follows
 
     def keeps(self, table: str) -> bool:

@@ -3,7 +3,7 @@ no more often than is of use.
 
 Dagster never prunes events: a materialization is 5 KB, a line 1 KB. So a table whose rows change all the time has one
 materialization in a quarter of an hour, which sums up all batches since the last one, and the batches have one line. A
-batch that takes long has lines of its own.
+batch that takes long has its own lines.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LISTS = {"ddl_statements", "added_columns"}
 MOMENT = 1.0  # seconds that reports between two batches take at most
 LEAST = 0.2  # seconds that they may take after a quick batch
 _SHARE = 0.1  # of the batch's time
-LONG = 5.0  # seconds; a batch that takes longer has lines of its own
+LONG = 5.0  # seconds; a batch that takes longer has its own lines
 EVERY = 10.0  # seconds between two lines about a batch
 
 

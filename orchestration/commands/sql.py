@@ -146,7 +146,7 @@ def _refused(error: PySparkException, shift: int) -> Exception:
 
 
 def _show(names: Sequence[str], rows: Sequence[Row]) -> None:
-    """Prints a table; one that is too wide for the terminal row by row, each column in a line of its own."""
+    """Prints a table; one that is too wide for the terminal row by row, each column in its own line."""
     console = Console() if sys.stdout.isatty() else Console(width=_WIDE)
     table = Table()
     for name in names:

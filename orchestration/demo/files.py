@@ -1,4 +1,4 @@
-"""The demo's configuration of the service and of Dagster: the files that a user writes for a server of their own."""
+"""The demo's configuration of the service and of Dagster: the files that a user writes for their own server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A supervised child process: a process group of its own, a log file, a readiness probe, never orphaned.
+"""A supervised child process: its own process group, a log file, a readiness probe, never orphaned.
 
 Nothing restarts by itself: a child that has ended stays so until the next `start`. `keeping` starts it again.
 """

@@ -28,7 +28,7 @@ def _accepted(table: str, at: Access, report: Report) -> Done:
     text = f"{', '.join(blocked.checks)} warn until the batch is in the table"
     with at.connect() as connector:
         stopped = any(stop.table == table for stop in connector.client_status().stopped)
-        if not stopped:  # its change log is merged by a run of its own
+        if not stopped:  # its change log is merged by its own run
             Parking(at.lake, at.destination, at.client_id).free(table)
             report.accepted(table, blocked.checks)
             return Done(text, facts)

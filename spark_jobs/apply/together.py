@@ -40,7 +40,7 @@ class Together:
 
     @property
     def left(self) -> dict[str, ReadyShare]:
-        """The tables that are to be written by statements of their own, likewise."""
+        """The tables that are to be written by their own statements, likewise."""
         return {name: share for name, share in self._ready.items() if name not in self._done}
 
     def takes(self, table: TableRange) -> bool:

@@ -1,7 +1,7 @@
 """Merges the first parts of many logs into small tables and histories, by one job of Spark.
 
 Each table's part is the one that `Merger.next` would merge, with the same commit. A table that the job does not commit
-is left to a statement of its own, which reports what is wrong.
+is left to its own statement, which reports what is wrong.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 
 class LeftToStatement(Exception):
-    """The table is left to a statement of its own."""
+    """The table is left to its own statement."""
 
 
 @dataclass(frozen=True, slots=True)

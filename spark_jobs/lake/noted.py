@@ -24,7 +24,7 @@ _FEW_COMMITS = {"delta.logRetentionDuration": "interval 1 days"}  # of notes tha
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """The notes at one path. Several kinds may share it, each with a prefix of its own."""
+    """The notes at one path. Several kinds may share it, each with its own prefix."""
 
     lake: Lake
     path: str

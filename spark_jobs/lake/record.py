@@ -16,7 +16,7 @@ A change log says besides, and in the txnVersion of `whole_app_id` up to where i
     sluice.epoch.N    where the epoch N began, of each of which it has rows
 
 Marks: a copy, a repair, a table reloaded and the comparison of a history replace rows at the place where the table is.
-Their commits need a txnVersion of their own, by which Delta skips or refuses them when a batch came in between. No
+Their commits need their own txnVersion, by which Delta skips or refuses them when a batch came in between. No
 event ends within the bytes of the one before it, so the numbers after a place are free: they mean that place.
 """
 

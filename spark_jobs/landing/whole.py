@@ -2,7 +2,7 @@
 
 A log may begin next to a table that has rows; changes of a table that was merged for a while went past it; old rows are
 deleted when their time is over; and a log that cannot take new columns starts again. Each is noted in the commit that
-does it, or in the next append, as the version of an app id of its own: a change of a property would make Delta refuse
+does it, or in the next append, as the version of its own app id: a change of a property would make Delta refuse
 each append that is under way.
 """
 

@@ -99,7 +99,7 @@ def adopt(staged: DeltaTable, path: str, files: Sequence[StagedFile], new: Repla
     """Makes the table of files in the staging table's folder at `path`. Raises LakeError if they cannot be copied,
     WentOn if another writer has made or written the table."""
     target = new.target
-    # An existing table may have files of an earlier try, so its new files get names of their own.
+    # An existing table may have files of an earlier try, so its new files get their own names.
     names = [file.path if new.state is None else f"{uuid.uuid4().hex}.parquet" for file in files]
     added = [new_file(name, file.size, file.stats) for name, file in zip(names, files, strict=True)]
     try:

@@ -70,7 +70,7 @@ class _Standing:
 
 @dataclass(frozen=True, slots=True)
 class Cutover:
-    """Switches tables of one client. Each table is fenced by a token of its own. `source`: the server at which rows
+    """Switches tables of one client. Each table is fenced by its own token. `source`: the server at which rows
     that foreign keys changed are looked up; without it such a snapshot starts again. `expectations` are evaluated
     before a commit."""
 

@@ -1,7 +1,7 @@
 """Lays the log's changes between two versions over the staged files: as `folded` does in Spark, but file by file.
 
 A file without a changed key stays as it is. Any other file is written once more without the changed keys, and the rows
-as they are now follow in files of their own. Only for tables whose keys compare as Arrow compares them, and logs that
+as they are now follow in their own files. Only for tables whose keys compare as Arrow compares them, and logs that
 fit into memory. It holds the changes, and for each of two files a row group.
 """
 

@@ -53,7 +53,7 @@ class Target:
 
     @classmethod
     def fenced(cls, lake: Lake, sessions: Sessions, client: LakeClient, name: str) -> Target:
-        """Returns `database.table` with a fence of its own."""
+        """Returns `database.table` with its own fence."""
         return cls(lake, Fence(lake, sessions), client, *split_name(name))
 
     @property

@@ -1,6 +1,6 @@
 """Cuts a table into chunks of about as many rows, however its keys are spread, by a walk along its key's index.
 
-Each step asks for the key that many rows after the last one, in a short transaction of its own. The number of a chunk's
+Each step asks for the key that many rows after the last one, in its own short transaction. The number of a chunk's
 rows may differ when it is read, because others write meanwhile. Each row that stays is in exactly one chunk.
 """
 

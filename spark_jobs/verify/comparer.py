@@ -1,4 +1,4 @@
-"""`TableComparer`: compares tables by checksums while others write and drain, each at a time of its own."""
+"""`TableComparer`: compares tables by checksums while others write and drain, each at its own time."""
 
 from __future__ import annotations
 

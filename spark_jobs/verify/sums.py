@@ -2,7 +2,7 @@
 if it has no key.
 
 Buckets, not ranges of keys: only the server knows the order of a collation, and both know a key's text. The server
-reads ranges all the same, over several connections, each by a short statement at a time of its own. Sums, not XOR: two
+reads ranges all the same, over several connections, each by a short statement at its own time. Sums, not XOR: two
 equal rows would cancel out.
 """
 

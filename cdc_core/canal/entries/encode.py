@@ -183,7 +183,7 @@ def _carried(window: Window, marked: Marked) -> tuple[BlockSlice, ...]:
 
 
 def _alone(one: BlockSlice) -> BlockSlice:
-    """An event in a block of its own."""
+    """An event in its own block."""
     block, index = one.block, one.index.copy()
     first, last = int(index["offset"][0]), int(index["offset"][-1]) + int(index["length"][-1])
     index["offset"] -= first

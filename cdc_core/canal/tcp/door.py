@@ -1,4 +1,4 @@
-"""The TCP door: an event loop in a thread of its own, which accepts connections and serves them all."""
+"""The TCP door: an event loop in its own thread, which accepts connections and serves them all."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The `/v1` calls of clients: claim, ack, renew, roll back, stop and resume a table, report rows that wait.
 
-Claim calls wait for rows in a thread pool of their own, so they hold up neither each other nor the other calls. When a
+Claim calls wait for rows in their own thread pool, so they hold up neither each other nor the other calls. When a
 claimer disconnects while it waits, its claim is rolled back at once.
 """
 

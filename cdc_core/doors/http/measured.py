@@ -1,4 +1,4 @@
-"""Routes that count their calls, for `/metrics`, and run each destination's calls in threads of its own.
+"""Routes that count their calls, for `/metrics`, and run each destination's calls in its own threads.
 
 Calls of unknown destinations are not counted: labels stay few. A destination whose source hangs holds its own threads
 only, and calls that ask the source do not hold those of acks.

@@ -53,7 +53,7 @@ def install(version: str, notify: Notify = quiet) -> Installed:
 
 
 def copy_template(installed: Installed, data: Path) -> None:
-    """Puts a freshly initialised data directory at `data`, with an identity of its own."""
+    """Puts a freshly initialised data directory at `data`, with its own identity."""
 
     def fill(directory: Path) -> None:
         installed.notify(f"initialising a data directory for {installed.version} (once)")

@@ -1,6 +1,6 @@
-"""Splits one statement into steps, each with a version of its own: pure.
+"""Splits one statement into steps, each with its own version: pure.
 
-A statement may do several things to one table (ALTER ... RENAME). Each needs a version of its own, so that a replay
+A statement may do several things to one table (ALTER ... RENAME). Each needs its own version, so that a replay
 knows which are done. The last has the statement's own version, and the ones before count down from it. No other event
 ends there: an event has more bytes than a statement has such steps.
 """

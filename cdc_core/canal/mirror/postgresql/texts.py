@@ -31,7 +31,7 @@ def without_charset(definitions: Definitions, table: str) -> Iterator[str]:
 
 
 def _marked(definitions: Definitions, table: str, *, own: bool) -> Iterator[str]:
-    """`own`: those with a character set of their own, and TEXT; else those without one."""
+    """`own`: those with their own character set, and TEXT; else those without one."""
     for name, definition in definitions.items():
         parts = read(definition) if definition else None
         if parts is None or parts.kind not in ("char", "varchar", "enum", "set", *TEXTS):
