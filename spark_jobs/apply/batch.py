@@ -6,133 +6,134 @@ Nothing here acks or rolls back.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from cdc_core.client.changes import RowsDoor
 from cdc_core.contract.claim import Claim, TableRange
 from cdc_core.errors import LakeError, TableStopped
 from spark_jobs.apply.cascade import NOTHING, Cascades
 from spark_jobs.apply.ddl.copies import Copier, copied
-from spark_jobs.apply.ddl.follow import follow
+from spark_jobs.apply.ddl.follow import Following, follow
 from spark_jobs.apply.ddl.passing import check_unfollowed
 from spark_jobs.apply.kept import broken_otherwise, keep, snapshots_of
 from spark_jobs.apply.landing import land, land_statements, lands, merge_before_statements, merge_log
-from spark_jobs.apply.progress import Progress
-from spark_jobs.apply.result import BatchResult, BrokenSnapshot, Refusal, TableResult
-from spark_jobs.apply.table import Batch, CatchUp, ReadyShare, apply_table, write
+from spark_jobs.apply.result import BatchResult, BrokenSnapshot, Cascaded, Followed, Refusal, TableResult
+from spark_jobs.apply.table import Batch, ReadyShare, apply_table, write
 from spark_jobs.apply.together import Together
-from spark_jobs.expectations.expectation import NO_EXPECTATIONS, Expectations
 from spark_jobs.lake.failures import tried_twice
-from spark_jobs.lake.fence import Fence
-from spark_jobs.lake.policies import EVOLVE, Policies
-from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.append import Landed
-from spark_jobs.landing.modes import MERGE_ALL, Modes
-from spark_jobs.landing.notes import Notes
-from spark_jobs.session import Sessions
 from spark_jobs.union.publish import Published, publish
-from spark_jobs.write.order import Engine
 
 _Given = TypeVar("_Given")
 _Taken = TableResult | Landed | Refusal | None
 
 
-def apply_batch(
-    claim: Claim,
-    lake: Lake,
-    sessions: Sessions,
-    flight_url: str,
-    *,
-    token: str = "",
-    run_id: str = "",
-    parallelism: int = 4,
-    max_splits: int = 4,
-    sent_rows: int = 100_000,
-    stopped: Collection[str] = (),
-    fence: Fence | None = None,
-    sampled: set[str] | None = None,
-    cascades: Cascades | None = None,
-    clock: Callable[[], float] = time.time,
-    policies: Policies = EVOLVE,
-    copier: Copier | None = None,
-    modes: Modes = MERGE_ALL,
-    notes: Notes | None = None,
-    catch_up: CatchUp | None = None,
-    progress: Progress | None = None,
-    ca: str = "",
-    engine: Engine = Engine.AUTO,
-    expectations: Expectations = NO_EXPECTATIONS,
-) -> BatchResult:
-    """Follows the claim's DDL statements, then applies every table, except tables of `stopped` that no statement
-    mended; both up to `parallelism` at a time. Changes of tables with an open snapshot are kept for it, also of stopped
-    tables.
+@dataclass(frozen=True, slots=True)
+class _Statements:
+    """The claim's DDL statements, followed. `refused`: also tables whose change logs could not be merged before them.
+    `stopped`: the tables that take no rows of the claim."""
 
-    Plans of up to `sent_rows` rows are sent with the statement instead of being pulled by Spark's workers: starting a
-    Python worker to plan and to read costs more, and Spark then knows how few they are. A run gives all its batches the
-    same `fence`, `notes` and `sampled`, the tables whose odd rows were reported. `cascades` are followed when the
-    tables are written. Tables that `modes` names are landed instead. `engine`: what writes small tables. `ca`: the
-    authorities of a Flight door with TLS. `expectations` are evaluated before the tables are written.
+    ddl: Following
+    refused: tuple[Refusal, ...]
+    stopped: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """The claim's tables, written. `results`: in the claim's order, without tables that were stopped before."""
+
+    results: tuple[TableResult | Landed | Refusal, ...]
+    broken: tuple[BrokenSnapshot, ...]
+    unapplied: tuple[str, ...]
+
+
+def apply_batch(
+    batch: Batch, parallelism: int = 4, *, cascades: Cascades | None = None, copier: Copier | None = None
+) -> BatchResult:
+    """Follows the claim's DDL statements, then applies every table, except stopped tables that no statement mended;
+    both up to `parallelism` at a time. Changes of tables with an open snapshot are kept for it, also of stopped tables.
+    `cascades` are followed when the tables are written; `copier` copies small tables that need it.
 
     Raises LakeError for a batch that goes back. Any error but TableStopped is raised when all tables are at rest. What
     they committed stays; when the claim comes again, they add nothing.
     """
+    claim = batch.claim
+    _check_range(claim)
+    batch.lake.check_writable()
+    if cascades and batch.modes.any_lands:
+        batch = replace(batch, cascading=cascades.tables(claim))
+    batch.progress.begin(len(claim.ddl), len({table.name for table in claim.tables} - {*batch.stopped}))
+    statements = _follow_statements(batch, parallelism)
+    tables = _apply_tables(batch, statements.stopped, parallelism)
+    refused = statements.refused + tuple(one for one in tables.results if isinstance(one, Refusal))
+    resting = {*statements.stopped, *_names(refused)}
+    cascaded = cascades.follow(batch, resting) if cascades else NOTHING
+    emptied, unlanded = land_statements(batch, resting)
+    refused += (*unlanded, *cascaded.refused)
+    copies, refused = copied(batch, copier, refused) if copier else ((), refused)
+    broken = (*tables.broken, *broken_otherwise(batch, copies, cascaded.unlogged))
+    changed = {*claim.table_names, *cascaded.looked_up, *_names(cascaded.cascaded), *_names(copies)}
+    published = _published(batch, changed)
+    unpublished = _unpublished(batch, published, changed - {*statements.stopped, *_names(refused)})
+    applied = (one for one in tables.results if isinstance(one, TableResult))
+    return BatchResult(
+        applied=tuple(one for one in applied if one.table not in _names(unpublished)),
+        refused=refused + unpublished,
+        followed=statements.ddl.followed + copies,
+        cascaded=cascaded.cascaded,
+        whole=tuple(sorted({*statements.ddl.mended, *_names(copies)} & {*batch.stopped})),
+        broken=broken,
+        unapplied=tables.unapplied,
+        landed=(*(one for one in tables.results if isinstance(one, Landed)), *emptied),
+        instead=batch.notes.unreported(),
+        looked_up=cascaded.looked_up,
+        published=published,
+    )
+
+
+def _check_range(claim: Claim) -> None:
+    """Raises LakeError for a claim that ends where it begins, or before."""
     if not claim.start < claim.end:
         raise LakeError(
             f"the batch goes from {claim.start} to {claim.end}",
             place=f"batch {claim.batch_id}",
             hint="The batch was given back and nothing was written: restart the service, and report this.",
         )
-    lake.check_writable()
-    fence = fence or Fence(lake, sessions)
-    sampled = set() if sampled is None else sampled
-    held = frozenset(stopped)
-    cascading = cascades.tables(claim) if cascades and modes.any_lands else frozenset[str]()
-    batch = Batch(
-        claim, lake, sessions, RowsDoor(flight_url, token, ca), run_id, max_splits, sent_rows, fence, clock, policies,
-        sampled, held, modes, cascading, notes or Notes(), catch_up, progress or Progress(), engine, expectations,
-    )  # fmt: skip
-    batch.progress.begin(len(claim.ddl), len({table.name for table in claim.tables} - held))
+
+
+def _names(results: Iterable[Refusal | Followed | Cascaded]) -> set[str]:
+    return {one.table for one in results}
+
+
+def _follow_statements(batch: Batch, parallelism: int) -> _Statements:
+    """Merges the change logs that the statements need merged, then follows the statements."""
     unmerged = merge_before_statements(batch, parallelism)
-    ddl = follow(replace(batch, stopped=held | unmerged.keys()), parallelism)
+    ddl = follow(replace(batch, stopped={*batch.stopped, *unmerged}), parallelism)
     batch.notes.forget({one.table for one in ddl.followed if one.origin})
-    late = tuple(unmerged[table] for table in sorted(unmerged.keys() - {*ddl.mended}))
-    stopped = {*held, *unmerged, *(refusal.table for refusal in ddl.refused)} - {*ddl.mended}
+    mended = {*ddl.mended}
+    late = tuple(unmerged[table] for table in sorted(unmerged.keys() - mended))
+    stopped = {*batch.stopped, *unmerged, *_names(ddl.refused)} - mended
+    return _Statements(ddl, late + ddl.refused, frozenset(stopped))
+
+
+def _apply_tables(batch: Batch, stopped: Collection[str], parallelism: int) -> _Tables:
+    """Applies the claim's tables that are not `stopped`: the small ones by one job, the others each by itself."""
     kept = snapshots_of(batch)
-    tables = [table for table in claim.tables if table.name not in stopped or table.name in kept]
+    tables = [table for table in batch.claim.tables if table.name not in stopped or table.name in kept]
     together = Together(replace(batch, stopped=stopped), tables)
     taken = _side_by_side(parallelism, tables, lambda table: _take(batch, table, stopped, together))
     begun = together.left
     left = [table for table in tables if table.name in begun]
     alone = _side_by_side(parallelism, left, lambda table: _write_or_refuse(batch, begun[table.name]))
-    merged = together.done | alone
-    results = [merged.get(table.name, taken[table.name][0]) for table in tables]
-    broken = [one for _, one in taken.values() if one]
-    refused = late + ddl.refused + tuple(one for one in results if isinstance(one, Refusal))
-    done = cascades.follow(batch, {*stopped, *(one.table for one in refused)}) if cascades else NOTHING
-    applied = tuple(one for one in results if isinstance(one, TableResult))
-    landed = tuple(one for one in results if isinstance(one, Landed))
-    emptied, unlanded = land_statements(batch, {*stopped, *(one.table for one in refused)})
-    refused += tuple(unlanded)
-    refused += done.refused
-    copies, refused = copied(batch, copier, refused) if copier else ((), refused)
-    broken += broken_otherwise(batch, copies, done.unlogged)
-    others = {*done.looked_up, *(one.table for one in done.cascaded), *(one.table for one in copies)}
-    changed = {*claim.table_names, *others}
-    published = _published(batch, changed)
-    unpublished = _unpublished(batch, published, changed - {*stopped, *(one.table for one in refused)})
-    refused += unpublished
-    applied = tuple(one for one in applied if one.table not in {refusal.table for refusal in unpublished})
-    whole = {*ddl.mended, *(one.table for one in copies)} & held
-    unapplied = tuple(table.name for table in tables if table.name in stopped)
-    followed = ddl.followed + copies
-    return BatchResult(
-        applied, refused, followed, done.cascaded, tuple(sorted(whole)), tuple(broken), unapplied,
-        (*landed, *emptied), batch.notes.unreported(), done.looked_up, published,
-    )  # fmt: skip
+    written = together.done | alone
+    results = (written.get(table.name, taken[table.name][0]) for table in tables)
+    return _Tables(
+        tuple(one for one in results if one is not None),
+        tuple(one for _, one in taken.values() if one),
+        tuple(table.name for table in tables if table.name in stopped),
+    )
 
 
 def _published(batch: Batch, changed: Collection[str]) -> tuple[Published, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from cdc_core.client.changes import RowsDoor
 from cdc_core.client.connector import Connector
 from cdc_core.contract.claim import Claim
 from cdc_core.contract.client_status import ClientStatus
@@ -19,7 +20,7 @@ from spark_jobs.apply.forgotten import forgotten_stops, unnoted_stops
 from spark_jobs.apply.lost import lost_rows
 from spark_jobs.apply.progress import Progress
 from spark_jobs.apply.result import BatchResult, Refusal
-from spark_jobs.apply.table import CatchUp
+from spark_jobs.apply.table import Batch, CatchUp
 from spark_jobs.apply.waiting_rows import WaitingRows
 from spark_jobs.expectations.expectation import NO_EXPECTATIONS, Expectations, Severity
 from spark_jobs.lake.doubt import Doubt
@@ -76,7 +77,7 @@ class SparkLake:
 
     def connect(self) -> int:
         """Makes a Spark session for the first batch, and sends it a row. Returns how many tasks Spark runs at a time.
-        Raises LakeError when Spark is away."""
+        Raises LakeError when Spark is down."""
         with self.sessions.take() as spark:
             spark.createDataFrame(pa.table({"ready": [1]})).collect()
             return cores(spark)
@@ -125,29 +126,26 @@ class SparkLake:
     def apply(self, claim: Claim, run_id: str, parallelism: int, stopped: Collection[str]) -> BatchResult:
         """Merges the claim's tables, except the `stopped` ones, up to `parallelism` at a time. Reports to the service
         which snapshots the claim breaks."""
-        applied = apply_batch(
+        batch = Batch(
             claim,
             self.lake,
             self.sessions,
-            self.connector.flight_url,
-            token=self.token,
+            RowsDoor(self.connector.flight_url, self.token, self.connector.ca),
+            self.fence,
             run_id=run_id,
-            parallelism=parallelism,
             max_splits=parallelism,
-            stopped=stopped,
-            fence=self.fence,
-            sampled=self.sampled,
             policies=self.policies,
-            copier=Copier(self.source, self.policies.copy_rows, self.zero_dates) if self.source else None,
-            cascades=self.cascades,
+            sampled=self.sampled,
+            stopped=frozenset(stopped),
             modes=self.modes,
             notes=self.notes,
             catch_up=self.catch_up,
             progress=self.progress,
-            ca=self.connector.ca,
             engine=self.engine,
             expectations=self.expectations,
         )
+        copier = Copier(self.source, self.policies.copy_rows, self.zero_dates) if self.source else None
+        applied = apply_batch(batch, parallelism, cascades=self.cascades, copier=copier)
         for one in applied.broken:
             self.connector.snapshots.break_off(one.table, one.id, one.reason)
         if self.redefined is not None:

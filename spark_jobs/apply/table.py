@@ -52,21 +52,29 @@ CatchUp = Callable[["Batch", str], None]  # of `database.table`; raises TableSto
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A claim with what all its tables need. `sent_rows`: plans of up to so many rows are sent with the statement.
-    `sampled`: tables whose odd rows the run has reported already. `stopped`: tables that were stopped before the claim.
-    `modes` says which tables are landed, except those of `cascading`; `notes` are the run's. `catch_up` merges the part
-    of a table's change log that the table lacks. `progress` counts what is done. `expectations` are evaluated before a
-    table is written."""
+    """A claim with what all its tables need.
+
+    max_splits     into how many splits Spark reads a table's changes at most
+    sent_rows      plans of up to so many rows are sent with the statement instead of being pulled by Spark's workers:
+                   starting a Python worker costs more, and Spark then knows how few they are
+    fence, sampled, notes    the run's: all its batches share them; `sampled` are the tables whose odd rows it reported
+    stopped        tables that were stopped before the claim
+    modes          which tables are landed, except those of `cascading`
+    catch_up       merges the part of a table's change log that the table lacks
+    progress       counts what is done
+    engine         what writes small tables
+    expectations   are evaluated before a table is written
+    """
 
     claim: Claim
     lake: Lake
     sessions: Sessions
     door: RowsDoor
-    run_id: str
-    max_splits: int
-    sent_rows: int
     fence: Fence
-    clock: Callable[[], float]
+    run_id: str = ""
+    max_splits: int = 4
+    sent_rows: int = 100_000
+    clock: Callable[[], float] = time.time
     policies: Policies = EVOLVE
     sampled: set[str] = field(default_factory=set)
     stopped: Collection[str] = ()

@@ -96,6 +96,6 @@ class Together:
         outcomes = write_all(self._batch.sessions, list(orders.values()), self._batch.max_splits)
         for name, outcome in zip(orders, outcomes, strict=True):
             if outcome.why:
-                log.info("the table is written by a statement of its own", table=name, why=outcome.why)
+                log.info("the table is written by a separate statement", table=name, why=outcome.why)
                 continue
             self._done[name] = finish(self._batch, self._ready[name], outcome, FUSED)

@@ -1,4 +1,4 @@
-"""Claims of made-up tables, and a Flight door that hands out their rows as the service hands out those of its own."""
+"""Claims of made-up tables, and a Flight door that serves their rows as the service does."""
 
 from __future__ import annotations
 

@@ -16,8 +16,10 @@ import grpc
 from pyspark.errors import PySparkException
 from pyspark.sql.connect.session import SparkSession
 
+from cdc_core.client.changes import RowsDoor
 from cdc_core.errors import LakeError
 from spark_jobs.apply.batch import apply_batch
+from spark_jobs.apply.table import Batch
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
@@ -91,5 +93,6 @@ class WarmUp:
             counts = (_ROWS // 2, _ROWS // 4, _ROWS // 4) if merge else (_ROWS, 0, 0)
             claim = claim_of(number + 1, table, *counts)
             door.offer(claim)
-            for refusal in apply_batch(claim, lake, sessions, door.url, fence=fence, engine=Engine.SQL).refused:
+            batch = Batch(claim, lake, sessions, RowsDoor(door.url), fence, engine=Engine.SQL)
+            for refusal in apply_batch(batch).refused:
                 raise refusal.error

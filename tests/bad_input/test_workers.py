@@ -13,7 +13,6 @@ from structlog.testing import capture_logs
 
 from orchestration.stack.ports import free_port
 from orchestration.stack.spark import SparkConnect
-from spark_jobs.apply.batch import apply_batch
 from spark_jobs.following.follow import Follow, FollowOptions
 from spark_jobs.following.history.works import Works
 from spark_jobs.following.merge import Merger
@@ -25,6 +24,7 @@ from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.landing.parked import Parking
 from spark_jobs.session import Sessions
 from spark_jobs.write.order import SQL
+from tests.support.applying import apply_batch
 from tests.support.random_changes import rows
 from tests.support.spark_feed import Change, Table, feed
 

@@ -14,13 +14,13 @@ from deltalake import DeltaTable, QueryBuilder
 from cdc_core.contract.claim import Claim
 from cdc_core.position import EntryPosition
 from cdc_core.schema.ddl import Ddl
-from spark_jobs.apply.batch import apply_batch
 from spark_jobs.apply.checks import judge
 from spark_jobs.apply.result import BatchResult
 from spark_jobs.lake.policies import Policies, TablePolicy
 from spark_jobs.lake.state import TableState, app_id
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
+from tests.support.applying import apply_batch
 from tests.support.ddl_claims import with_ddl
 from tests.support.spark_feed import JOURNAL, Change, Feed
 

@@ -82,7 +82,9 @@ class PlainLake:
 
     def _taken(self, claim: Claim, table: TableRange) -> BrokenSnapshot | None:
         fence = Fence(self.lake, self.sessions)
-        batch = Batch(claim, self.lake, self.sessions, RowsDoor(self.connector.flight_url), "", 1, 1, fence, time.time)
+        batch = Batch(
+            claim, self.lake, self.sessions, RowsDoor(self.connector.flight_url), fence, max_splits=1, sent_rows=1
+        )
         broken = keep(batch, table)
         if table.name not in claim.stopped:
             try:

@@ -12,10 +12,10 @@ import pytest
 from cdc_core.contract.status import Status
 from cdc_core.contract.stopped_table import StoppedTable
 from orchestration.commands import status
-from spark_jobs.apply.batch import apply_batch
 from spark_jobs.expectations.column_tests import Bounded
 from spark_jobs.expectations.expectation import Expectation, Expectations, Severity
 from spark_jobs.lake.tables import Lake
+from tests.support.applying import apply_batch
 from tests.support.canal_double import MemoryCanal, position
 from tests.support.local_job import NO_SPARK, run_job_here
 from tests.support.spark_feed import Change, Table, feed

@@ -18,7 +18,6 @@ from deltalake import DeltaTable, QueryBuilder
 
 from cdc_core.errors import LakeError, RangeGone
 from spark_jobs.apply import table as apply_table
-from spark_jobs.apply.batch import apply_batch
 from spark_jobs.apply.checks import judge, position_monotone, rows_add_up
 from spark_jobs.apply.commits import Commit
 from spark_jobs.apply.result import TableResult
@@ -27,6 +26,7 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
 from spark_jobs.write import net_file, seen
 from spark_jobs.write.order import Engine
+from tests.support.applying import apply_batch
 from tests.support.spark_feed import Change, Feed, Table, feed
 
 pytestmark = pytest.mark.integration

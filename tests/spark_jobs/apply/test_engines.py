@@ -14,7 +14,6 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from cdc_core.contract.claim import Claim
-from spark_jobs.apply.batch import apply_batch
 from spark_jobs.apply.checks import judge
 from spark_jobs.apply.result import TableResult
 from spark_jobs.lake.fence import Fence
@@ -27,6 +26,7 @@ from spark_jobs.lake.transaction import transaction
 from spark_jobs.session import Sessions
 from spark_jobs.write import fused, order
 from spark_jobs.write.order import FUSED, SQL, Engine
+from tests.support.applying import apply_batch
 from tests.support.random_changes import rows, scripts
 from tests.support.spark_feed import Change, Feed, Table, feed
 

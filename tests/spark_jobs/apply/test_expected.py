@@ -18,7 +18,6 @@ from deltalake import DeltaTable, write_deltalake
 from cdc_core.contract.claim import Claim
 from cdc_core.errors import LakeError
 from spark_jobs.apply import together
-from spark_jobs.apply.batch import apply_batch
 from spark_jobs.apply.checks import Verdict, judge
 from spark_jobs.apply.gate import gate
 from spark_jobs.apply.result import BatchResult
@@ -43,6 +42,7 @@ from spark_jobs.load.replacement import Target
 from spark_jobs.load.requeue import ChosenRows, Requeuer
 from spark_jobs.load.result import LakeClient
 from spark_jobs.write.order_changes import Unfit
+from tests.support.applying import apply_batch
 from tests.support.local_job import NO_SPARK, run_job_here
 from tests.support.spark_feed import Change, Feed, Row, Table, feed
 

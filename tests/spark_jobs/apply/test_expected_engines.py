@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_jobs.apply.batch import apply_batch
 from spark_jobs.apply.checks import judge
 from spark_jobs.apply.result import BatchResult, TableResult
 from spark_jobs.expectations.column_tests import AcceptedValues, Bounded, Length, NotNull
@@ -26,6 +25,7 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.session import Sessions
 from spark_jobs.write.order import Engine
+from tests.support.applying import apply_batch
 from tests.support.random_changes import rows, scripts
 from tests.support.spark_feed import Change, Feed, Table, feed
 

@@ -19,12 +19,12 @@ from cdc_core.client.changes import TableRead
 from cdc_core.errors import LakeError
 from cdc_core.schema.table import TableSchema
 from spark_jobs.apply import together
-from spark_jobs.apply.batch import apply_batch
 from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
 from spark_jobs.write import fused, net_file, seen
 from spark_jobs.write.order import Claimed, Engine, Order, Outcome
+from tests.support.applying import apply_batch
 from tests.support.marks import mostly_full
 from tests.support.spark_feed import Change, Feed, Table
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from spark_jobs.apply.batch import apply_batch
 from spark_jobs.lake.tables import Lake
+from tests.support.applying import apply_batch
 from tests.support.local_job import NO_SPARK, run_job_here
 from tests.support.spark_feed import Change, Table, feed
 

@@ -11,7 +11,6 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from cdc_core.errors import LakeError, TableStopped
-from spark_jobs.apply.batch import apply_batch
 from spark_jobs.apply.waiting_rows import WaitingRows, WaitingTable
 from spark_jobs.expectations import quarantine_table
 from spark_jobs.expectations.column_tests import Bounded
@@ -21,6 +20,7 @@ from spark_jobs.expectations.quarantine_table import OpenedQuarantine, Quarantin
 from spark_jobs.lake.record import COPIED, CopyNote
 from spark_jobs.lake.state import FENCE, app_id
 from spark_jobs.lake.tables import Lake
+from tests.support.applying import apply_batch
 from tests.support.local_job import NO_SPARK, run_job_here
 from tests.support.spark_feed import Change, Table, feed
 

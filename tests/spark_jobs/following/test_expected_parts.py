@@ -13,7 +13,6 @@ import pytest
 from deltalake import DeltaTable
 
 from cdc_core.errors import TableStopped
-from spark_jobs.apply.batch import apply_batch
 from spark_jobs.apply.waiting_rows import WaitingRows
 from spark_jobs.expectations.acceptance import Acceptances
 from spark_jobs.expectations.column_tests import Bounded, NotNull
@@ -28,6 +27,7 @@ from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.write.small_table import written
+from tests.support.applying import apply_batch
 from tests.support.local_job import NO_SPARK
 from tests.support.spark_feed import Change, Feed, Row, Table, feed
 

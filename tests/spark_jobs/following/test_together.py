@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from spark_jobs.apply.batch import apply_batch
 from spark_jobs.following.follow import Follow, FollowOptions
 from spark_jobs.following.history.works import Works
 from spark_jobs.following.merge import Merger
@@ -28,6 +27,7 @@ from spark_jobs.landing.parked import Parked, Parking
 from spark_jobs.session import Sessions
 from spark_jobs.write import fused
 from spark_jobs.write.order import Engine, Order, Outcome
+from tests.support.applying import apply_batch
 from tests.support.random_changes import Script, rows, scripts
 from tests.support.spark_feed import Change, Feed, Table, feed
 

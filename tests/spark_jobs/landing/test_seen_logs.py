@@ -14,12 +14,12 @@ from cdc_core.rules.claims import HIDING, seen_claim
 from cdc_core.rules.rules import Rules
 from cdc_core.rules.table_rule import TableRule
 from cdc_core.schema.ddl import ChangeKind, ColumnChange, Effect, EffectKind
-from spark_jobs.apply.batch import apply_batch
 from spark_jobs.apply.result import BatchResult
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.log import TableLog
 from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.session import Sessions
+from tests.support.applying import apply_batch
 from tests.support.ddl_claims import statement, with_ddl
 from tests.support.spark_feed import Change, Feed, Table
 

@@ -11,7 +11,6 @@ import pytest
 from deltalake import DeltaTable
 
 from cdc_core.errors import ConfigError
-from spark_jobs.apply.batch import apply_batch
 from spark_jobs.expectations.column_tests import Bounded, NotNull
 from spark_jobs.expectations.expectation import Expectation, Expectations, Severity
 from spark_jobs.expectations.quarantine import after_batch
@@ -23,6 +22,7 @@ from spark_jobs.load.replacement import Target
 from spark_jobs.load.requeue import ChosenRows, Requeuer, requeued_rows, statement
 from spark_jobs.load.result import LakeClient
 from spark_jobs.session import Sessions
+from tests.support.applying import apply_batch
 from tests.support.local_job import NO_SPARK, run_job_here
 from tests.support.spark_feed import Change, Feed, Table, feed
 
@@ -102,9 +102,9 @@ def test_a_row_that_was_dropped_is_evaluated_at_its_next_change(service: Feed, t
     ("chosen", "values", "said"),
     [
         (ChosenRows(keys=["id=9"]), {}, "no row waits with the key id=9"),
-        (ChosenRows(), {"more": "1"}, "more is no column of the table"),
+        (ChosenRows(), {"more": "1"}, "more is not a column of the table"),
         (ChosenRows(), {"id": "1"}, "id is in its primary key"),
-        (ChosenRows(), {"n": "many"}, "'many' is no value of n"),
+        (ChosenRows(), {"n": "many"}, "'many' is not a value of n"),
     ],
 )
 def test_what_there_cannot_be_is_refused(

@@ -11,7 +11,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from spark_jobs.apply.batch import apply_batch
 from spark_jobs.following.follow import Follow, FollowOptions
 from spark_jobs.following.history.works import Works
 from spark_jobs.following.merge import Merger
@@ -24,6 +23,7 @@ from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.landing.parked import Parked, Parking
 from spark_jobs.maintain.turns import Turns
 from spark_jobs.session import Sessions
+from tests.support.applying import apply_batch
 from tests.support.random_changes import rows
 from tests.support.spark_feed import Change, Feed, Table, feed
 

@@ -17,7 +17,6 @@ from cdc_core.errors import LakeError
 from cdc_core.schema.ddl import EffectKind
 from spark_jobs.apply import batch as applying
 from spark_jobs.apply import together
-from spark_jobs.apply.batch import apply_batch
 from spark_jobs.apply.cascade import Cascades, Done
 from spark_jobs.apply.result import Cascaded
 from spark_jobs.lake.state import app_id
@@ -26,6 +25,7 @@ from spark_jobs.lake.unions import Union, Unions
 from spark_jobs.session import Sessions
 from spark_jobs.write.order import Order, Outcome
 from spark_jobs.write.small_table import written
+from tests.support.applying import apply_batch
 from tests.support.ddl_claims import effect, statement
 from tests.support.lake_trial import LakeTrial
 from tests.support.spark_feed import Change, Feed, Table, feed

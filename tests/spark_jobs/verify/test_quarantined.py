@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from cdc_core.position import EntryPosition
-from spark_jobs.apply.batch import apply_batch
 from spark_jobs.expectations.column_tests import Bounded
 from spark_jobs.expectations.expectation import Expectation, Expectations, Severity
 from spark_jobs.lake.tables import Lake
@@ -20,6 +19,7 @@ from spark_jobs.verify.quarantined import QuarantinedRows, waiting_rows
 from spark_jobs.verify.row_text import lake_text
 from spark_jobs.verify.standing import Row
 from spark_jobs.verify.verified import Comparison, Verified
+from tests.support.applying import apply_batch
 from tests.support.local_job import NO_SPARK, run_job_here
 from tests.support.spark_feed import Change, Table, feed
 

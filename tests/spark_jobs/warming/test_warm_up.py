@@ -12,12 +12,12 @@ from deltalake import DeltaTable
 from cdc_core.errors import LakeError
 from cdc_core.schema.names import split_name
 from orchestration.stack.ports import free_port
-from spark_jobs.apply.batch import apply_batch
 from spark_jobs.lake.tables import Lake
 from spark_jobs.session import Sessions
 from spark_jobs.warming import warm_up as module
 from spark_jobs.warming.rows import DESTINATION, table_of
 from spark_jobs.warming.warm_up import WarmUp
+from tests.support.applying import apply_batch
 
 
 @pytest.mark.integration

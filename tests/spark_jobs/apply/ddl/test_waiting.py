@@ -14,7 +14,6 @@ from deltalake import DeltaTable
 
 from cdc_core.contract.claim import Claim
 from cdc_core.schema.ddl import EffectKind
-from spark_jobs.apply.batch import apply_batch
 from spark_jobs.apply.ddl.waiting import take_over, waiting_rows
 from spark_jobs.expectations.column_tests import Bounded
 from spark_jobs.expectations.expectation import Expectation, Expectations, Severity
@@ -22,6 +21,7 @@ from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.notes import Notes
 from spark_jobs.session import Sessions
+from tests.support.applying import apply_batch
 from tests.support.ddl_claims import effect, statement, with_ddl
 from tests.support.local_job import NO_SPARK, run_job_here
 from tests.support.spark_feed import Change, Table, feed
