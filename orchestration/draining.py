@@ -23,9 +23,10 @@ from cdc_core.contract.claim import Claim
 from cdc_core.contract.doors import local_doors
 from cdc_core.errors import ConfigError, LakeError
 from cdc_core.serve import token_of
-from orchestration.assets.checks import check_specs, expected_specs, tables_of
+from orchestration.assets.checks import check_specs, expected_specs
 from orchestration.assets.drain_asset import drained
 from orchestration.assets.run import Log
+from orchestration.assets.tally import tables_of
 from orchestration.destination import canal_of, lake_of, landed_tables
 from orchestration.loading import load_settings
 from orchestration.names import Names

@@ -25,7 +25,7 @@ from spark_jobs.verify.history import histories_compared
 from spark_jobs.verify.verified import Verified
 
 VERIFIED = "verified"
-_TABLE = "Rows and definition are the source's, at the place where the lake stands."
+_TABLE = "Rows and definition equal the source's at the place that the lake has reached."
 _HISTORY = "The current rows are those of the table, when both have the same changes."
 _NO_HISTORY = "there is no history yet: it begins with the first changes that land"
 _TIMEOUT = 600.0  # seconds for the lake to catch up, for each table

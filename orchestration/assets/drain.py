@@ -1,7 +1,8 @@
 """One run: claim, apply, check, ack, batch after batch, until nothing is left.
 
 No table holds up another. A table that cannot take its changes, or that fails a blocking check, is stopped before the
-ack, and the others go on. Only trouble of all of them ends the run: Spark, the lake or the service is away.
+ack, and the others go on. Only an error that concerns all of them ends the run: Spark, the lake or the service is
+unavailable.
 
 A batch is worked on inside `with connector.claim(...)`. Leaving the block acks; an exception, a cancelled run and a
 generator that Dagster abandons roll back. So "materialized" means merged, checked and acked. There need not be an event
@@ -25,20 +26,19 @@ from cdc_core.contract.stopped_table import BLOCKED, StopKind, StoppedTable
 from cdc_core.errors import LakeError
 from cdc_core.rules.claims import check_seen
 from cdc_core.rules.rules import NO_RULES, Rules
-from cdc_core.schema.names import split_name
-from orchestration.assets import checks
-from orchestration.assets.explained import Budget, Explanation
-from orchestration.assets.landed import landed_metadata
-from orchestration.assets.metadata import batch_metadata, ddl_metadata, union_metadata
-from orchestration.assets.reports import EXPLAIN, MOMENT, Reports, moment, reported
-from orchestration.assets.row_count import ROW_COUNT, CountTime, RowCount
+from orchestration.assets.batch_report import BatchReport
+from orchestration.assets.checks import evaluation
+from orchestration.assets.explained import Budget
+from orchestration.assets.reports import MOMENT, Reports, moment, reported
+from orchestration.assets.row_count import CountTime
 from orchestration.assets.run import BatchNews, DrainRun
 from orchestration.assets.schema_changes import TablesBefore
+from orchestration.assets.tally import Tally, tables_of
 from orchestration.assets.turns import Turns
 from orchestration.assets.verdicts import Verdicts, evaluation_of
 from orchestration.assets.waiting_rows import WaitingReports
 from orchestration.first_rows import FirstRows
-from orchestration.names import PLACE, Names, place_text
+from orchestration.names import Names
 from orchestration.settings import Limits
 from orchestration.warmth import wait_until_warm
 from spark_jobs.apply.checks import Verdict
@@ -46,9 +46,37 @@ from spark_jobs.apply.gate import gate
 from spark_jobs.apply.result import BatchResult, Refusal
 from spark_jobs.apply.spark_lake import SparkLake
 from spark_jobs.expectations.expectation import Expectation
-from spark_jobs.landing.client_tables import ClientTables
+from spark_jobs.lake.doubt import Doubt
 
 _DRAINED = "drained"
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """What the run writes down about its batches."""
+
+    tally: Tally
+    reports: Reports
+    verdicts: Verdicts
+    lines: BatchNews
+    waiting: WaitingReports
+
+    @property
+    def behind(self) -> bool:
+        """Whether verdicts or reports had no time yet."""
+        return self.verdicts.behind or self.reports.behind
+
+
+@dataclass(frozen=True, slots=True)
+class _Applied:
+    """A claim that is applied, checked and noted in the ledger, but not acked. `before`: the tables before it, if the
+    run watches columns. `announced`: whether the log said that it began, since it took long."""
+
+    batch: BatchResult
+    found: Sequence[Verdict]
+    doubts: Mapping[str, Doubt]
+    before: TablesBefore | None
+    announced: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +121,7 @@ class Drain:
         verdicts = Verdicts(self.of.instance, self.of.log_event, tally.lasting(), self.clock)
         tally.is_red, tally.waiting = verdicts.is_red, lambda: waiting.rows
         try:
-            self._drain(tally, reports, verdicts, lines, waiting)
+            self._drain(_Record(tally, reports, verdicts, lines, waiting))
         except BaseException:
             verdicts.report(tally.results(_concerned(tally, verdicts)))
             raise
@@ -103,17 +131,15 @@ class Drain:
         concerned = _concerned(tally, verdicts, tally.touched) | {key.asset_key for key in self.selected}
         yield from verdicts.end(tally.results(concerned, self.selected), self.selected)
 
-    def _drain(
-        self, tally: checks.Tally, reports: Reports, verdicts: Verdicts, lines: BatchNews, waiting: WaitingReports
-    ) -> None:
+    def _drain(self, record: _Record) -> None:
         deadline = self.clock() + self.limits.max_seconds
         until = self.of.until or int(1000 * self.now())
         before = None
         limits = self.limits.model_copy(update={"parallelism": self._make_ready()})
-        turns = Turns(limits, self.connector, self.clock, partial(self._pause, reports, verdicts), self.of.others_wait)
-        while tally.batches < limits.max_batches and (left := turns.left(deadline)) > 0:
+        turns = Turns(limits, self.connector, self.clock, partial(self._pause, record), self.of.others_wait)
+        while record.tally.batches < limits.max_batches and (left := turns.left(deadline)) > 0:
             mended: set[str] = set()
-            behind = verdicts.behind or reports.behind
+            behind = record.behind
             with self.connector.claim(
                 turns.pace.rows,
                 owner=self.run_id,
@@ -122,45 +148,56 @@ class Drain:
                 mended=mended,
             ) as claim:
                 if claim is None and (behind or turns.stays):
-                    self._know_stops(tally, self.connector.client_status().stopped)
-                    self._write(tally, reports, verdicts, MOMENT)
-                    lines.write_due()
+                    self._know_stops(record.tally, self.connector.client_status().stopped)
+                    self._write(record, MOMENT)
+                    record.lines.write_due()
                     continue
                 if claim is None:
                     break
                 turns.begin(claim)
-                stopped = {*claim.stopped, *self._check(claim, before, tally), *self._begin_first(claim)}
-                self._keep_stopped(tally, stopped)
-                if stopped - tally.stopped.keys():
-                    self._know_stops(tally, self.connector.client_status().stopped)
-                columns = TablesBefore.of(self.lake.lake, claim) if self.watches_columns else None
-                with reported(self.of.log.info, claim, self.lake.progress) as logged:
-                    applied = self.lake.apply(claim, self.run_id, limits.parallelism, sorted(stopped))
-                batch, found = gate(claim, applied)
-                doubts = tally.doubts_to_note(batch)
-                shown = [one for one in found if tally.is_news(one, doubts)]
-                self._show(claim, shown, verdicts)
-                for refusal in batch.refused:
-                    tally.stopped[refusal.table] = self._stop(claim, refusal)
-                self.lake.note(claim, batch, self.run_id, doubts)
-                mended.update(batch.mended)
+                applied = self._apply(claim, before, record, limits.parallelism)
+                mended.update(applied.batch.mended)
             acked_at, before = self.now(), claim
-            turns.end(claim, batch)
-            tally.add(batch, found, doubts)
-            self._keep_stopped(tally, tally.stopped.keys() - mended)
-            self._report_waiting(claim, batch, waiting)
-            self._report(claim, batch, reports, acked_at)
-            for change in tally.changed_columns(columns.changes(batch) if columns else {}):
-                verdicts.write(evaluation_of(change))
-            lines.add(claim, batch, turns.seconds, at_once=logged.is_set())
-            lines.write_due()
-            self._write(tally, reports, verdicts, moment(turns.seconds), checks.tables_of(batch))
-        end = self._end(tally, deadline, turns)
-        self.of.log.info(f"{tally.batches} batches, then {end}")
+            turns.end(claim, applied.batch)
+            self._record(claim, applied, record, turns.seconds, acked_at)
+        end = self._end(record.tally, deadline, turns)
+        self.of.log.info(f"{record.tally.batches} batches, then {end}")
         if end != _DRAINED and (before is None or (before.end.timestamp or 0) < until):
             self.of.leaves(until)
 
-    def _begin(self, waiting: WaitingReports) -> checks.Tally:
+    def _apply(self, claim: Claim, before: Claim | None, record: _Record, parallelism: int) -> _Applied:
+        """Applies the claim after the batch `before`, checks the result, stops the tables that are refused, and writes
+        the ledger. Raises LakeError for trouble of all tables."""
+        tally = record.tally
+        stopped = {*claim.stopped, *self._check(claim, before, tally), *self._begin_first(claim)}
+        self._keep_stopped(tally, stopped)
+        if stopped - tally.stopped.keys():
+            self._know_stops(tally, self.connector.client_status().stopped)
+        columns = TablesBefore.of(self.lake.lake, claim) if self.watches_columns else None
+        with reported(self.of.log.info, claim, self.lake.progress) as announced:
+            result = self.lake.apply(claim, self.run_id, parallelism, sorted(stopped))
+        batch, found = gate(claim, result)
+        doubts = tally.doubts_to_note(batch)
+        self._show(claim, [one for one in found if tally.is_news(one, doubts)], record.verdicts)
+        for refusal in batch.refused:
+            tally.stopped[refusal.table] = self._stop(claim, refusal)
+        self.lake.note(claim, batch, self.run_id, doubts)
+        return _Applied(batch, found, doubts, columns, announced.is_set())
+
+    def _record(self, claim: Claim, applied: _Applied, record: _Record, seconds: float, acked_at: float) -> None:
+        """Writes down an acked batch, which took `seconds`."""
+        tally, batch = record.tally, applied.batch
+        tally.add(batch, applied.found, applied.doubts)
+        self._keep_stopped(tally, tally.stopped.keys() - {*batch.mended})
+        self._report_waiting(claim, batch, record.waiting)
+        self._report(claim, batch, record.reports, acked_at)
+        for change in tally.changed_columns(applied.before.changes(batch) if applied.before else {}):
+            record.verdicts.write(evaluation_of(change))
+        record.lines.add(claim, batch, seconds, at_once=applied.announced)
+        record.lines.write_due()
+        self._write(record, moment(seconds), tables_of(batch))
+
+    def _begin(self, waiting: WaitingReports) -> Tally:
         """Gives back what an earlier try of this run still holds, such as a claim whose answer was lost. Raises
         LakeError when the service acked what the lake does not have."""
         client = self.connector.subscribe()
@@ -171,13 +208,13 @@ class Drain:
             waiting.begin(client.epoch, client.quarantined)
         stopped = {stop.table: stop for stop in client.stopped}
         doubts = self.lake.doubts()
-        return checks.Tally(
+        return Tally(
             self.names, self.tables, stopped=stopped, doubts=doubts, noted=dict(doubts), logs=self.logs,
             expected=self.expected, watches_columns=self.watches_columns,
         )  # fmt: skip
 
     def _make_ready(self) -> int:
-        """Makes a session at Spark before rows come, and waits until it is warm. If Spark is away, the first batch says
+        """Makes a session at Spark before rows come, and waits until it is warm. If Spark is down, the first batch says
         so. Returns how many tables are written side by side."""
         cores = os.cpu_count() or 1
         if self.lake.needs_spark:
@@ -187,7 +224,7 @@ class Drain:
                 self.of.log.info(f"waited {waited:.1f} s until Spark was warm")
         return self.limits.parallelism or cores
 
-    def _check(self, claim: Claim, before: Claim | None, tally: checks.Tally) -> list[str]:
+    def _check(self, claim: Claim, before: Claim | None, tally: Tally) -> list[str]:
         """Stops the tables that have rows which another server lost, or that miss changes, and returns their names.
         Raises LakeError for a claim that does not begin where the lake ends, or is seen by other rules than the run's.
         """
@@ -212,7 +249,7 @@ class Drain:
         """An event for each of these that failed, before the ack: a run that dies later does not hide it."""
         for one in found:
             if not one.passed:
-                verdicts.write(checks.evaluation(self.names, one, claim))
+                verdicts.write(evaluation(self.names, one, claim))
                 self.of.log.warning(f"{one.check} of {one.table} at batch {claim.batch_id}: {one.text}")
 
     def _stop(self, claim: Claim, refusal: Refusal) -> StoppedTable:
@@ -229,79 +266,44 @@ class Drain:
     def _report_waiting(self, claim: Claim, batch: BatchResult, waiting: WaitingReports) -> None:
         if self.lake.has_quarantines or waiting.rows:
             followed = {name for one in batch.followed for name in (one.table, one.origin) if name}
-            waiting.after(claim.epoch, checks.tables_of(batch), followed)
+            waiting.after(claim.epoch, tables_of(batch), followed)
 
     def _report(self, claim: Claim, batch: BatchResult, reports: Reports, acked_at: float) -> None:
         """Adds a report of each table with changes, and writes the run's tags: the batch is checked and acked."""
-        log = self.of.log
-        for table, reason in batch.instead.items():
-            log.warning(f"{table} is merged in this run and not landed: {reason}")
-        if batch.followed:  # in one event: a claim may have hundreds of them
-            lines = (f"{one.table}: {one.outcome}, by {one.position}: {one.text}" for one in batch.followed)
-            log.info("\n".join(lines))
-        placed = {PLACE: place_text(claim.epoch, claim.end.version())}
-        statements, lake = ddl_metadata(batch.followed), self.lake.lake
-        applied = {
-            result.table: batch_metadata(claim, result, self.run_id, self.names.source(result.table), acked_at)
-            for result in batch.applied
-        }
-        for table in dict.fromkeys((*statements, *applied)):
-            metadata = statements.get(table, {}) | applied.get(table, {})
-            if table in batch.instead:
-                metadata["merged_because"] = batch.instead[table]
-            explained = self._explanation(claim, table, metadata.get("rows", 0))
-            count = {ROW_COUNT: RowCount(lake, partial(lake.path, *split_name(table)), self.counts)}
-            reports.add(self.names.delta(table), metadata | placed | explained | count)
-        for landed in batch.landed:
-            metadata = landed_metadata(claim, landed, self.run_id, acked_at)
-            explained = self._explanation(claim, landed.table, landed.images)
-            count = {ROW_COUNT: RowCount(lake, partial(lake.log_path, *split_name(landed.table)), self.counts)}
-            reports.add(self.names.log(landed.table), metadata | placed | explained | count)
-        for union in batch.published:
-            if union.changed:
-                reports.add(self.names.delta(union.union), union_metadata(union, self.run_id) | placed)
-        for done in batch.cascaded:
-            log.info(
-                f"{done.table}: {done.deleted} rows deleted and {done.updated} changed, "
-                f"as its foreign key to {done.parent} did at the source"
-            )
+        BatchReport(self.of, self.names, self.lake.lake, self.counts, self.budget).write(
+            claim, batch, reports, acked_at
+        )
         self.of.acked(claim)
 
-    def _explanation(self, claim: Claim, table: str, rows: int) -> dict[str, Explanation]:
-        tables = ClientTables(self.lake.lake, claim.destination, claim.client_id)
-        return {EXPLAIN: Explanation.of(claim, tables, table, rows, self.budget)}
-
-    def _write(
-        self, tally: checks.Tally, reports: Reports, verdicts: Verdicts, most: float, touched: Collection[str] = ()
-    ) -> None:
+    def _write(self, record: _Record, most: float, touched: Collection[str] = ()) -> None:
         """Writes every verdict that changed. First verdicts and materializations then have `most` seconds, half of them
         each, because rows wait meanwhile; the rest is written later."""
         until = self.clock() + most
-        results = tally.results(_concerned(tally, verdicts, touched))
-        verdicts.report(results, seconds=most / 2, materialized=tally.assets(touched))
-        reports.write_due(until - self.clock())
+        results = record.tally.results(_concerned(record.tally, record.verdicts, touched))
+        record.verdicts.report(results, seconds=most / 2, materialized=record.tally.assets(touched))
+        record.reports.write_due(until - self.clock())
 
-    def _pause(self, reports: Reports, verdicts: Verdicts, seconds: float) -> None:
+    def _pause(self, record: _Record, seconds: float) -> None:
         """Sleeps, but first writes what had no time."""
         until = self.clock() + seconds
-        verdicts.write_waiting(min(MOMENT, seconds) / 2)
-        reports.write_due(min(MOMENT, until - self.clock()))
+        record.verdicts.write_waiting(min(MOMENT, seconds) / 2)
+        record.reports.write_due(min(MOMENT, until - self.clock()))
         self.sleep(max(0.0, until - self.clock()))
 
-    def _keep_stopped(self, tally: checks.Tally, tables: Collection[str]) -> None:
+    def _keep_stopped(self, tally: Tally, tables: Collection[str]) -> None:
         """Only these are still stopped. A reload may have lifted the stop of another one: then it is in doubt no
         longer, as the ledger says."""
         lifted = tally.keep_stopped(tables)
         if lifted & tally.doubts.keys():
             tally.forget_doubts(lifted - self.lake.doubts().keys())
 
-    def _know_stops(self, tally: checks.Tally, stops: Sequence[StoppedTable]) -> None:
+    def _know_stops(self, tally: Tally, stops: Sequence[StoppedTable]) -> None:
         """Takes over the stops that others made or lifted: an operator, a snapshot, a run that merges logs."""
         known = {stop.table: stop for stop in stops}
         self._keep_stopped(tally, known.keys())
         tally.stopped |= known
 
-    def _end(self, tally: checks.Tally, deadline: float, turns: Turns) -> str:
+    def _end(self, tally: Tally, deadline: float, turns: Turns) -> str:
         if turns.gives_way:
             return "another job of the destination is queued"
         if tally.batches >= self.limits.max_batches:
@@ -311,7 +313,7 @@ class Drain:
         return _DRAINED
 
 
-def _concerned(tally: checks.Tally, verdicts: Verdicts, touched: Collection[str] = ()) -> set[dg.AssetKey]:
+def _concerned(tally: Tally, verdicts: Verdicts, touched: Collection[str] = ()) -> set[dg.AssetKey]:
     """Returns the assets whose checks may have changed when these tables got changes."""
     return tally.keys(touched) | verdicts.red()
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 
 import dagster as dg
 
-from orchestration.assets import checks
+from orchestration.assets.checks import check_specs, expected_specs
 from orchestration.assets.drain import Drain
 from orchestration.assets.landed import LandedTables, log_spec
 from orchestration.assets.lineage import delta_spec
@@ -31,7 +31,7 @@ def delta_asset(settings: Settings, tables: LandedTables) -> dg.AssetsDefinition
             *(delta_spec(settings, table, tables.schemas[table]) for table in merged),
             *(log_spec(settings, table) for table in logs),
         ],
-        checks.check_specs(settings, merged, logs) + checks.expected_specs(settings, merged, tables.expected),
+        check_specs(settings, merged, logs) + expected_specs(settings, merged, tables.expected),
         f"Claims the backlog of {settings.destination} and {does} it, batch after batch.",
     )
 

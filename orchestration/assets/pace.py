@@ -1,4 +1,4 @@
-"""How many rows the next claim is to have, and when it is to be made: from what the claims so far cost and brought.
+"""Decides the size and the time of the next claim, from the cost and the rows of the claims so far.
 
 Pure. It promises no freshness: rows that cost more time than that are late, and nothing is made to wait then.
 """

@@ -1,4 +1,4 @@
-"""The run that a drain works for: who it is, what it reports to, and whether others wait for it.
+"""The run that a drain works for: its id, its log and events, and whether another run waits for it.
 
 Dagster's is here. That of the command and of other schedulers is in `orchestration.draining`.
 """

@@ -1,4 +1,4 @@
-"""The turns of one run: when it claims, how many rows, and whether it stays when there are none.
+"""The timing of one run: when it claims, how many rows, and whether it stays when there are none.
 
 It measures what the claims cost, and leaves the decisions to `Pace`. Claims that only land rows come so fast that their
 appends and events would take all the time there is: the run rests as long as one took. While it waits it looks whether

@@ -21,9 +21,9 @@ class _Reported(Protocol):
 
 @dataclass(slots=True)
 class WaitingReports:
-    """The reports of one run. `count` counts the rows of these tables, or of all with a quarantine; `report` tells the
-    service; `may_wait`: whether rows of a table may go to its quarantine. `rows`: as they were counted last, None while
-    that is not known."""
+    """The reports of one run. `count` counts the rows of these tables, or of all with a quarantine; `report` sends them
+    to the service; `may_wait`: whether rows of a table may go to its quarantine. `rows`: as they were counted last,
+    None while that is not known."""
 
     count: _Counted
     report: _Reported

@@ -20,10 +20,10 @@ from cdc_core.position import EntryPosition
 from cdc_core.schema.ddl import EffectKind
 from orchestration import processes, warmth
 from orchestration.assets import reports
-from orchestration.assets.checks import Tally
 from orchestration.assets.drain_asset import delta_asset, drain_job
 from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import declared
+from orchestration.assets.tally import Tally
 from orchestration.jobs import routine
 from orchestration.names import LEFT_TAG, PLACE_TAG, UNTIL_TAG, Names, place_text
 from orchestration.settings import Settings

@@ -274,7 +274,7 @@ def test_a_run_stays_where_rows_are_wanted_as_soon_as_possible(tmp_path: Path, m
             logs.left["shop.users"] = 1
         return len(asked) > 5
 
-    monkeypatch.setattr("orchestration.assets.merge_asset.queued", waits)
+    monkeypatch.setattr("orchestration.assets.merge_run.queued", waits)
     result = merge(logs, freshness="asap")
 
     assert result.success

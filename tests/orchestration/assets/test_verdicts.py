@@ -17,9 +17,10 @@ from cdc_core.errors import LakeError, TableStopped
 from cdc_core.position import EntryPosition
 from cdc_core.schema.ddl import EffectKind
 from cdc_core.schema.table import TableSchema
-from orchestration.assets.checks import TAKES_CHANGES, Tally
+from orchestration.assets.checks import TAKES_CHANGES
 from orchestration.assets.drain import Drain
 from orchestration.assets.run import DagsterRun
+from orchestration.assets.tally import Tally
 from orchestration.assets.verdicts import Verdicts, evaluation_of, key_of
 from orchestration.names import Names
 from orchestration.settings import Limits
