@@ -8,7 +8,7 @@
         server.ack(me, message.id)
 
 Calls are Canal's (`CanalServerWithEmbedded`), and so is what they mean; batches are those of the TCP door. One process
-at a time reads a destination's cursor: a service beside it needs its own configuration directory.
+at a time reads a destination's cursor: a service on the same host needs its own configuration directory.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class PositionPurged(PositionError, code=ErrorCode.PURGED):
 
 
 class SourceSetBack(PositionError, code=ErrorCode.SOURCE_SET_BACK):
-    """The server does not have what was read from it before. Only a person can tell what the lake should have."""
+    """The server does not have what was read from it before. Only a person can decide what the lake should have."""
 
 
 class DecodeError(SluiceError, code=ErrorCode.DECODE):
@@ -203,7 +203,7 @@ class ServiceUnavailable(SluiceError, code=ErrorCode.SERVICE_UNAVAILABLE):
 
 
 class QueueError(SluiceError, code=ErrorCode.QUEUE):
-    """A message queue's broker is away or refuses a message. Place: topic and partition, or the broker."""
+    """A message queue's broker is down or refuses a message. Place: topic and partition, or the broker."""
 
 
 class LakeError(SluiceError, code=ErrorCode.LAKE):

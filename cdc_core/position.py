@@ -34,9 +34,9 @@ def journal_number(journal_name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """What tells whether a server still has the event that ends at a position. `start` is where the event begins, and
-    `digest` a checksum of its time, its server and its body. With `start` 0 the digest is when the journal was begun,
-    in epoch seconds: for a position before which no event was read."""
+    """A fingerprint that shows whether a server still has the event that ends at a position. `start` is where the event
+    begins, `digest` a checksum of its time, its server and its body. With `start` 0 the digest is when the journal was
+    begun, in epoch seconds: for a position before which no event was read."""
 
     start: int
     digest: int

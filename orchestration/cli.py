@@ -126,7 +126,7 @@ def alert(
 @app.command()
 def positions(
     destination: Annotated[
-        str | None, typer.Argument(help="One destination; all without it.", show_default=False)
+        str | None, typer.Argument(help="One destination. Default: all.", show_default=False)
     ] = None,
     service: Url = LOCAL,
     token: Token = "",
@@ -194,7 +194,7 @@ def now(
     name: Name,
     lake: LakeRoot,
     table: Annotated[
-        list[str] | None, typer.Argument(help="database.table; all with a change log without it.", show_default=False)
+        list[str] | None, typer.Argument(help="database.table. Default: all with a change log.", show_default=False)
     ] = None,
     client: Client = 1001,
     as_of: Annotated[
@@ -234,7 +234,7 @@ def explain(
     name: Name,
     lake: LakeRoot,
     table: Annotated[
-        list[str] | None, typer.Argument(help="database.table; all that changed without it.", show_default=False)
+        list[str] | None, typer.Argument(help="database.table. Default: all that changed.", show_default=False)
     ] = None,
     batch: Annotated[str, typer.Option(metavar="N|N..M", help="This batch, or these.", show_default=False)] = "",
     position: Annotated[

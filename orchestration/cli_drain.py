@@ -10,8 +10,8 @@ import typer
 from orchestration.options import Client, Json, Name, ServiceOrConf, SparkToken, Token
 
 _CONF = "Directory of canal.properties and */instance.properties; conf if neither it nor --defs is given."
-_LAKE = "Path or URI of the lake; without it, as --defs says."
-_DEFS = "What it declares counts: a defs.yaml, or a folder of */defs.yaml."
+_LAKE = "Path or URI of the lake. Default: as in --defs."
+_DEFS = "The destination's settings: a defs.yaml, or a folder of */defs.yaml."
 
 
 def drain(

@@ -21,7 +21,7 @@ def monitor(
         str, typer.Option(envvar="SLUICE_ZK_AUTH", help="user:password for ZooKeeper.", show_default=False)
     ] = "",
     mysql_user: Annotated[
-        str, typer.Option(envvar="SLUICE_MYSQL_USER", help="The account for MySQL; none without it.")
+        str, typer.Option(envvar="SLUICE_MYSQL_USER", help="The account for MySQL. Default: MySQL is not asked.")
     ] = "",
     mysql_password: Annotated[
         str, typer.Option(envvar="SLUICE_MYSQL_PASSWORD", help="Its password.", show_default=False)
@@ -29,15 +29,15 @@ def monitor(
     mysql_file: Annotated[Path | None, typer.Option(help=_FILE)] = None,
     lag: Annotated[str, typer.Option(help="How far a client may be behind: 30s, 5m, 12h or 2d.")] = "5m",
     lag_bytes: Annotated[int, typer.Option(min=0, help="The same in bytes of binlog; 0: no limit.")] = 0,
-    no_client: Annotated[str, typer.Option(help="For how long nobody may read what waits.")] = "5m",
+    no_client: Annotated[str, typer.Option(help="How long a backlog may wait without a reader.")] = "5m",
     binlog: Annotated[
         str,
         typer.Option(
-            help="How long before a client's binlog file may be purged; a tenth of its time without it.",
+            help="How long before a client's binlog file may be purged. Default: a tenth of its time.",
             show_default=False,
         ),
     ] = "",
-    changes: Annotated[int, typer.Option(min=1, help="Changes of who runs a destination that are too many...")] = 3,
+    changes: Annotated[int, typer.Option(min=1, help="How many take-overs of a destination are too many...")] = 3,
     within: Annotated[str, typer.Option(help="... within this time.")] = "10m",
     ignore: Annotated[
         list[str] | None, typer.Option(help="A destination to leave out; * stands for any text.", show_default=False)
@@ -52,7 +52,7 @@ def monitor(
     host: Annotated[str, typer.Option(help="Where the page is; other hosts than this one need a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Its port.")] = 11115,
     token: Annotated[
-        str, typer.Option(envvar="SLUICE_MONITOR_TOKEN", help="Who gives it sees the page.", show_default=False)
+        str, typer.Option(envvar="SLUICE_MONITOR_TOKEN", help="Visitors of the page must give it.", show_default=False)
     ] = "",
     tls_certificate: Annotated[Path | None, typer.Option(help="A PEM file, for https.", show_default=False)] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key.", show_default=False)] = None,

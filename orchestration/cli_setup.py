@@ -19,15 +19,15 @@ def init(
     address: Annotated[str, typer.Option(help="host:port of MySQL.", show_default=False)] = "",
     user: Annotated[str, typer.Option(help="The account; its password is MYSQL_PASSWORD.", show_default=False)] = "",
     database: Annotated[
-        list[str] | None, typer.Option(help="A database to capture; all without it.", show_default=False)
+        list[str] | None, typer.Option(help="A database to capture. Default: all.", show_default=False)
     ] = None,
     lake: Annotated[str, typer.Option(envvar="SLUICE_LAKE", help="Path or URI of the lake.", show_default=False)] = "",
     zookeeper: Annotated[
-        str, typer.Option(help="host:port of each ZooKeeper, for the cursors; without it they are files.")
+        str, typer.Option(help="host:port of each ZooKeeper, for the cursors. Default: cursors are in files.")
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Write conf/ and defs.yaml for a MySQL of your own. What no option says is asked in a terminal."""
+    """Write conf/ and defs.yaml for a MySQL of your own. In a terminal it asks for what no option gives."""
     from orchestration.commands.init import Answers, run
 
     given = Answers(destination, address, user, tuple(database or ()), lake, zookeeper)
@@ -37,7 +37,7 @@ def init(
 def check(
     lake: LakeRoot,
     name: Annotated[
-        str | None, typer.Argument(help="A destination that runs; all needs without it.", show_default=False)
+        str | None, typer.Argument(help="A destination that runs. Default: check what all need.", show_default=False)
     ] = None,
     conf: Conf = Path("conf"),
     client: Client = 1001,

@@ -68,7 +68,7 @@ def add_verbs(app: typer.Typer) -> None:
     app.command("remake")(_command(Remake, {**_LAKE, "client": (Client, 1001), **_SPARK}))
     app.command("register")(_command(Register, {**_LAKE, "client": (Client, 1001), **_SPARK}))
     app.command("maintain")(_command(Maintain, {**_ALL, "defs": (Defs, None)}))
-    one = Annotated[str | None, typer.Option(help="One destination; all of the configuration without it.")]
+    one = Annotated[str | None, typer.Option(help="One destination. Default: all of the configuration.")]
     app.command("verify")(_command(Verify, {"destination": (one, None), **_ALL}))
     noted = {"reason": (Reason, ""), **_ALL}
     for order in (Undo, Redo, Replay, Restore):
@@ -76,7 +76,7 @@ def add_verbs(app: typer.Typer) -> None:
     some_lake = Annotated[str | None, typer.Option(envvar="SLUICE_LAKE", help="The lake, for --batch and the like.")]
     client = Annotated[int, typer.Option("--client-id", min=0, help="The client whose cursor is set.")]
     app.command("reset")(_command(Reset, {"client": (client, 1001), "lake": (some_lake, None), **_SERVICE}))
-    why = Annotated[str, typer.Option(help="Why: others read it later.", show_default=False)]
+    why = Annotated[str, typer.Option(help="Why: it is recorded.", show_default=False)]
     asked = {"reason": (why, ...), "client": (Client, 1001), **_SERVICE}
     app.command("pause")(_command(Pause, asked))
     lake = Annotated[str | None, typer.Option(envvar="SLUICE_LAKE", help="The lake, for a table that is copied.")]

@@ -1,5 +1,5 @@
-"""What Dagster loads: every destination of the folder that SLUICE_DEFS names, `orchestration/defs` without it; and the
-sensors that are there once for all of them."""
+"""What Dagster loads: every destination of the folder that SLUICE_DEFS names, or else of `orchestration/defs`; and the
+sensors that all of them share."""
 
 from __future__ import annotations
 

@@ -260,5 +260,5 @@ def _seconds(text: str) -> float:
     except ConfigError:
         seconds = 0.0
     if not seconds:
-        raise ValueError(f"{text!r} is no time for freshness; write 30s, 15m or 1h")
+        raise ValueError(f"{text!r} is not a time for freshness; write 30s, 15m or 1h")
     return seconds

@@ -99,4 +99,4 @@ def _mask(column: str, mask: str | dict[str, str | int | float] | None, salt: Sa
         case {"constant": constant, **others} if not others:
             return Mask(MaskKind.CONSTANT, constant=str(constant))
     hint = "Write sha256, null, {truncate: 3}, {keep_last: 4} or {constant: x}."
-    raise ConfigError(f"{mask!r} is no mask", place=f"rules, {column}", hint=hint)
+    raise ConfigError(f"{mask!r} is not a mask", place=f"rules, {column}", hint=hint)

@@ -99,12 +99,12 @@ def _each(files: Sequence[Path], *, alone: bool) -> dg.Definitions:
             if alone:
                 dg.Definitions.validate_loadable(dg.Definitions.merge(common, one))
             if shared := names & (one.resources or {}).keys():
-                message = f"clashes with another destination, whose {min(shared)} it would be"
+                message = f"clashes with another destination: both would have {min(shared)}"
                 raise ConfigError(message, place=str(file), hint=_REMEDY)
             own = {spec.key for spec in _specs(one)}
             if shared_key := min(keys & own, default=None):
                 hint = "Let `key` in `translation` have {{ destination }} too, or correct one of the files."
-                message = f"clashes with another destination, whose asset {shared_key.to_user_string()} it would have"
+                message = f"clashes with another destination: both would have the asset {shared_key.to_user_string()}"
                 raise ConfigError(message, place=str(file), hint=hint)
             paths |= check_paths(one, str(file), paths)
             unions |= check_unions(one, str(file), unions)

@@ -1,4 +1,4 @@
-"""The asset keys and names of one destination in Dagster. Nobody else makes the key of a table.
+"""The asset keys and names of one destination in Dagster. No other module makes the key of a table.
 
 Asset keys have the destination's own name, unless `translation` in defs.yaml gives tables others. In the names of
 databases and tables there, a character that is no ASCII letter, digit or underscore is `-` and its code point in four

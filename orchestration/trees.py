@@ -30,7 +30,7 @@ def tree_of(file: Path) -> dg.ComponentTree:
 
 
 def settings_beside(context: dg.ComponentLoadContext) -> Iterator[Settings]:
-    """Yields what is declared about destinations in the component's project, then in the folders beside its own. Files
+    """Yields what is declared about destinations in the component's project, then in its sibling folders. Files
     that cannot be read have errors of their own."""
     yield from _settings(context.component_tree)
     for file in files_of(context.path.parent):

@@ -1,7 +1,7 @@
 """Sessions on a Spark Connect server: one for each table that is merged at the same time.
 
 Delta's txnAppId and txnVersion are settings of a session, so tables merged side by side need a session each. A server
-that is away is a LakeError after seconds; Spark itself would retry for ten minutes.
+that is down is a LakeError after seconds; Spark itself would retry for ten minutes.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Sessions:
         self._idle.put(spark)
 
     def cores(self) -> int:
-        """Returns the same. Raises LakeError when the server is away."""
+        """Returns the same. Raises LakeError when the server is down."""
         with self.take() as spark:
             return cores(spark)
 

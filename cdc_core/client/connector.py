@@ -310,7 +310,7 @@ def _runs(status: dict[str, Any]) -> None:
 
 
 def beside(http_url: str) -> str:
-    """The Flight door of a service whose HTTP door is at `http_url`: the next port."""
+    """Return the Flight address of the service at `http_url`: the next port."""
     parts = urlsplit(http_url)
     if parts.scheme not in ("http", "https") or parts.port is None:
         raise ConfigError(

@@ -25,7 +25,7 @@ class Finder:
 
     def find(self) -> Doors:
         """The active server's doors. Raises ServiceUnavailable when no server runs the destination, RunsElsewhere when
-        a server without our doors does, CursorError when ZooKeeper is away: each may pass. Raises AccessDenied for a
+        a server without our doors does, CursorError when ZooKeeper is down: each may pass. Raises AccessDenied for a
         server that may not have the token."""
         nodes = self._connected()
         running = nodes.read(destination_path(self._destination, "running"))
@@ -46,7 +46,7 @@ class Finder:
 
     def servers(self) -> list[Doors]:
         """The doors of all servers that are alive. Raises ServiceUnavailable when there is none, CursorError when
-        ZooKeeper is away, AccessDenied for one that may not have the token."""
+        ZooKeeper is down, AccessDenied for one that may not have the token."""
         nodes = self._connected()
         values = {address: nodes.read(f"{DOORS}/{address}") for address in sorted(nodes.children(DOORS))}
         found = {address: Doors.from_json(one.value) for address, one in values.items() if one is not None}

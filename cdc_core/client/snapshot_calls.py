@@ -1,4 +1,4 @@
-"""The calls of who reads a table while the stream goes on, for one client of one destination."""
+"""The calls of a snapshot's reader, for one client of one destination."""
 
 from __future__ import annotations
 

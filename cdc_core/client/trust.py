@@ -1,8 +1,8 @@
-"""Whom a client trusts: the authorities behind a service's certificate, and the servers that may have its token.
+"""Whom a client trusts: the authorities that may sign a service's certificate, and the servers that get its token.
 
-A server's address in ZooKeeper is written by whoever may write there, and a token that was sent is no secret any more.
+Anybody who may write to ZooKeeper can write a server's address there, and a token that was sent is not secret any more.
 It goes to an address from ZooKeeper only if that is on this machine, if its host is one of `hosts`, if the server must
-show a certificate of `ca`, or if ZooKeeper's access lists let nobody but our account write the node.
+show a certificate of `ca`, or if ZooKeeper's access lists let only our account write the node.
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ class Trust:
             return _context(self.ca)
         except ssl.SSLError as error:
             raise ConfigError(
-                f"these are no certificates: {error.reason or error}", place="ca", hint="Give a PEM file of them."
+                f"this is not a PEM file of certificates: {error.reason or error}",
+                place="ca",
+                hint="Give a PEM file of them.",
             ) from error
 
     def check(self, doors: Doors, place: str, closed: Callable[[], bool]) -> None:
-        """Raises AccessDenied for doors in ZooKeeper that may not have the token. `closed`: whether nobody but our
+        """Raises AccessDenied for doors in ZooKeeper that may not have the token. `closed`: whether only our
         account can have written them."""
         doubtful = [url for url in (doors.http, doors.flight) if not self._trusts(url)]
         if not doubtful or closed():

@@ -1,4 +1,4 @@
-"""Numba's cache on disk, with each kernel filed under a digest of what it is made of.
+"""Numba's cache on disk, with each kernel filed under a digest of its code and the tools that compiled it.
 
 Numba looks at the file that a kernel stands in, and does not notice that a kernel or constant of another module has
 changed. Here the digest is part of the file's name: a kernel that was made of something else is never found, whatever

@@ -1,7 +1,7 @@
 """Where compiled kernels are kept.
 
-A checkout keeps them beside its modules. An installed package is not written to: its kernels are in the user's cache,
-or in a folder of /tmp that is the user's alone. NUMBA_CACHE_DIR names another place for both.
+A checkout keeps them next to its modules. The kernels of an installed package are in the user's cache, or in a folder
+of /tmp that is the user's alone. NUMBA_CACHE_DIR names another place for both.
 """
 
 from __future__ import annotations

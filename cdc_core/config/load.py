@@ -1,6 +1,6 @@
 """Reads a configuration directory: `canal.properties`, and `{destination}/instance.properties` over it.
 
-A wrong value is an error that names file, line and key. Keys without effect are reported by name and are no error. A
+A wrong value is an error that names file, line and key. Keys without effect are reported by name and are not errors. A
 start position that cannot be used as written is an error: another start would lose data.
 """
 
@@ -28,7 +28,7 @@ _LAZY = re.compile(r"canal\.instance\.[^.]+\.lazy")
 _STOCK_CONF = "../conf"
 _SERVICE, _INSTANCE = "canal.properties", "instance.properties"
 _STORE_DIR = "sluice.store.dir"
-_BIN = "bin"  # Canal runs here, beside its conf: relative directories start here
+_BIN = "bin"  # Canal runs in this sibling of its conf: relative directories start here
 
 
 @dataclass(frozen=True, slots=True)

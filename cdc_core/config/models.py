@@ -121,7 +121,7 @@ class ServiceConfig(_Model):
 
     @property
     def serves_tcp(self) -> bool:
-        """Whether Canal's TCP port is open; beside a queue it is not, as in Canal."""
+        """Whether Canal's TCP port is open. As in Canal, it is closed when a message queue is configured."""
         return self.server_mode == "tcp" and not self.without_netty
 
     @model_validator(mode="after")

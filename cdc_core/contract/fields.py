@@ -1,4 +1,4 @@
-"""Between the fields of a frozen value and those of its JSON."""
+"""Converts frozen values to JSON and back."""
 
 from __future__ import annotations
 

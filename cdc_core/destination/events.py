@@ -1,4 +1,4 @@
-"""What happens to a destination, and what is to be done about it: the events and actions of `lifecycle`. Values alone.
+"""The events and actions of `lifecycle`: what happens to a destination, and the reactions. Only values.
 
 A report of an attempt carries the attempt's number, `run`; that of a candidacy the candidacy's, `seat`. A report whose
 number is out of date changes nothing.

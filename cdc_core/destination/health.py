@@ -115,7 +115,7 @@ class Health:
         return self.error or next((report for report, _ in list(self._others.values())), None)
 
     def unconnected(self, state: str, dump: DumpStatus) -> SluiceError:
-        """What a client is told that calls before there is a connection."""
+        """Return the error for a client that calls before there is a connection."""
         error = self.current_error(dump)
         return SourceUnavailable(
             f"destination {self._destination} is {state}: {error.message if error else 'it has not connected yet'}",

@@ -1,7 +1,7 @@
 """Places within what a destination keeps, for a rewind that the source cannot serve any more.
 
 A transaction begins at each of them. In GTID mode a place has the set that was executed before it; of MariaDB's sets
-that cannot be told from what is kept, so the source alone is asked there. Reads the indexes of all that is kept.
+the store does not know that, so only the source is asked there. Reads the indexes of all that is kept.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class KeptPlaces:
     stopped: Callable[[], bool] = never
 
     def find(self, conn: Connection, to: To) -> EntryPosition | None:
-        """None where what is kept cannot tell: the source is to be asked. Raises StoreDamaged, SourceError, and
-        PositionError for a set that the server never executed."""
+        """Return the place, or None if the source must be asked. Raises StoreDamaged, SourceError, and PositionError
+        for a set that the server never executed."""
         if isinstance(to, ByGtid):
             return self._by_gtid(conn, parse_gtids(to.gtid, version_of(conn).flavor))
         place = None

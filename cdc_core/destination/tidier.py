@@ -1,4 +1,4 @@
-"""What a capture does from time to time: gives back claims whose lease ran out, moves cursors over ranges without rows,
+"""The periodic work of a capture: gives back claims whose lease ran out, moves cursors over ranges without rows,
 and looks how old the server's binlog files are."""
 
 from __future__ import annotations

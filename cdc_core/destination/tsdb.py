@@ -153,7 +153,8 @@ class Tsdb:
         self._add([one for one in made.items() if self._is_wanted(one[0]) and self._is_new(one, position)])
 
     def _is_wanted(self, name: Name) -> bool:
-        """Tables beside captured ones may take their place later, as those of an online schema change do."""
+        """Whether to keep the table's definitions. Tables next to captured ones may take their place later, as those of
+        an online schema change do."""
         return bool(self.history.names(name[0])) or self.catalogue.accept(*name)
 
     def _is_new(self, one: tuple[Name, Version], position: int) -> bool:

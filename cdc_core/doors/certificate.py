@@ -1,4 +1,4 @@
-"""A door's certificate with its key, read again when the files change: who renews them restarts nothing."""
+"""A door's certificate with its key, read again when the files change: a renewal needs no restart."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from cdc_core.errors import (
     UnknownDestination,
 )
 
-# The first class that fits. Any other error is 503: the source, the store or the cursor store is away, or the
+# The first class that fits. Any other error is 503: the source, the store or the cursor store is unavailable, or the
 # destination's configuration is wrong.
 _STATUS: tuple[tuple[type[SluiceError], int], ...] = (
     (AccessDenied, 401),

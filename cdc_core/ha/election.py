@@ -190,7 +190,7 @@ def _seen(state: ElectionState, seen: Seen, now: float) -> Step:
         return _left(replace(state, due=due), "its running node was removed")
     if not seen.ours:
         return _left(replace(state, last=holder, due=None), f"{holder.address} runs it")
-    if not holder.active:  # told to hand over: whoever else is there shall have it
+    if not holder.active:  # asked to hand over: another server shall have it
         return _left(replace(state, last=holder, due=None), "it was asked to hand over", Remove())
     if state.term is None:  # of a term that ended, or of a try whose answer was lost
         return replace(state, last=holder, due=None), (Remove(),)

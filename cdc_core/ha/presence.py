@@ -67,7 +67,7 @@ class Presence:
         try:
             self._tend()
         except CursorError:
-            return  # ZooKeeper is away: the next round makes up for it, or the session's end does
+            return  # ZooKeeper is down: the next round makes up for it, or the session's end does
 
     def _tend(self) -> None:
         session = self._client.client_id

@@ -1,7 +1,7 @@
 """The running node in ZooKeeper: looked at, taken, given back. Thin over one session; decides nothing.
 
 One transaction takes it: the ephemeral node is made and written once, so that its version is 1 where a Canal server's
-is 0, and the version of the `sluice_leader` node beside it rises. Both versions together are the term: they match as
+is 0, and the version of the `sluice_leader` node next to it rises. Both versions together are the term: they match as
 long as no other server, ours or Canal's, took over.
 """
 
@@ -27,7 +27,7 @@ class SeatHolder:
 
 class Seat:
     """`path` is the running node, `me` its content while it is ours, `counter` the node whose version rises with each
-    term; None for a seat without fencing. Every call raises CursorError when ZooKeeper is away."""
+    term; None for a seat without fencing. Every call raises CursorError when ZooKeeper is down."""
 
     def __init__(self, nodes: ZookeeperNodes, path: str, me: Running, counter: str | None = None) -> None:
         self._nodes = nodes

@@ -1,4 +1,4 @@
-"""The cursors and epochs of one destination's clients: Canal's layout and JSON, and our own nodes beside them.
+"""The cursors and epochs of one destination's clients: Canal's layout and JSON, and our own nodes next to them.
 
     /otter/canal/destinations/{destination}/{client}/cursor         Canal's LogPosition
                                                     /filter         Canal's filter expression
@@ -49,8 +49,8 @@ class Cursors(EpochNodes):
         self.filters = FilterNotes(nodes, destination)
 
     def identity(self) -> str:
-        """What tells this destination from one of the same name at another service. Made once; it lives as long as the
-        cursors do."""
+        """Return the id that distinguishes this destination from one of the same name at another service. It is made
+        once and lives as long as the cursors."""
         path = f"{self._root}/sluice_identity"
         node = self._nodes.read(path)
         if node is not None:

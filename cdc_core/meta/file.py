@@ -1,7 +1,7 @@
 """Nodes in one JSON file, for a service without ZooKeeper. Every write replaces the file and syncs it to disk.
 
 The nodes of the schema history and the parts of states of tables, which are large, have their own files in the
-folders `tsdb` and `parts` beside it. It promises durability on one machine, and nothing when two services use one file.
+folders `tsdb` and `parts` next to it. It is durable on one machine. Two services must not use one file.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class ClusterReader:
         return f"<ClusterReader {self.name}>"
 
     def look(self) -> ClusterView:
-        """Returns what is there now; that it is away, where ZooKeeper does not answer."""
+        """Returns what is there now; that it is down, where ZooKeeper does not answer."""
         try:
             if self._nodes is None:
                 self._nodes = ZookeeperNodes(self.name, self._auth, connect_seconds=self._connect_seconds)

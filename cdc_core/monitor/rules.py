@@ -130,7 +130,7 @@ def _of_destination(
         yield Trouble(TroubleKind.FLAPPING, *at, text, "Look at its servers' logs: the source, ZooKeeper, or memory.")
     if destination.problems:
         text = "; ".join(destination.problems[:3])
-        yield Trouble(TroubleKind.NODES, *at, text, "Correct or remove the node; who wrote it is no Canal of 1.1.")
+        yield Trouble(TroubleKind.NODES, *at, text, "Correct or remove the node; Canal 1.1 did not write it.")
     if not destination.clients and destination.holder and seen and now - seen.since >= limits.no_client:
         yield Trouble(TroubleKind.NO_CLIENT, *at, "no client has subscribed", "Start its consumer.")
 
@@ -146,7 +146,7 @@ def _of_client(
     cluster, subject = key[0], _subject(key)
     lag, seen = picture.lag(key), watch.clients.get(key)
     if lag.seconds is not None and lag.seconds > limits.lag:
-        text = f"it is {_length(lag.seconds)} behind, of {_length(limits.lag)} that it may be"
+        text = f"it is {_length(lag.seconds)} behind; the limit is {_length(limits.lag)}"
         yield Trouble(TroubleKind.CLIENT_LAG, cluster, subject, text, _SLOW)
     elif limits.lag_bytes and lag.nbytes is not None and lag.nbytes > limits.lag_bytes:
         text = f"{lag.nbytes:,} bytes of binlog wait, of {limits.lag_bytes:,} that may"
@@ -159,7 +159,7 @@ def _of_client(
         yield Trouble(TroubleKind.BINLOG, cluster, subject, f"its binlog file may be purged {when}", remedy)
     rests = seen is not None and picture.at - seen.moved >= limits.no_client
     if rests and client.running is None and _waits(lag.nbytes, destination, key, picture):
-        text = f"nobody reads: its cursor has not moved for {_length(picture.at - seen.moved)}" if seen else ""
+        text = f"nobody reads it: its cursor has not moved for {_length(picture.at - seen.moved)}" if seen else ""
         yield Trouble(TroubleKind.NO_CLIENT, cluster, subject, text, "Start its consumer, or unsubscribe the client.")
 
 

@@ -1,6 +1,6 @@
 """What only several looks show: when a server took a destination, since when a cursor rests, when all was read. Pure.
 
-What a cluster had is kept while its ZooKeeper is away. What is gone from a cluster that answers is forgotten.
+What a cluster had is kept while its ZooKeeper is down. What is gone from a cluster that answers is forgotten.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _kept(before: Mapping[K, V], away: frozenset[str]) -> dict[K, V]:
 
 
 def _connection(before: WatchedTerm | None, cluster: ClusterView, now: float, seconds: float) -> WatchedTerm:
-    """Its term is even while ZooKeeper is away, odd while it answers."""
+    """Its term is even while ZooKeeper is down, odd while it answers."""
     there = not cluster.away
     if before is None:
         return WatchedTerm(now, 1 if there else 2)

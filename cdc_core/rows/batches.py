@@ -127,7 +127,8 @@ def _copies(plan: RowsPlan, old: npt.NDArray[np.bool_], ordinals: Longs) -> Long
 def _optional(
     plan: RowsPlan, columns: list[pa.Array], absent: npt.NDArray[np.bool_], old: npt.NDArray[np.bool_]
 ) -> list[pa.Array]:
-    """Columns outside the key that tell absent from NULL. Of old images in a table with a key, only the key counts."""
+    """Return columns outside the key that distinguish absent values from NULL. Of old images in a table with a key,
+    only the key counts."""
     blanked = old if plan.schema.primary_key else np.zeros(len(old), np.bool_)
     shown = np.array([not column.hidden for column in plan.schema.columns])
     return [

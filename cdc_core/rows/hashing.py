@@ -36,7 +36,7 @@ class Images(NamedTuple):
 
 
 class HashedColumns(NamedTuple):
-    """The columns that tell rows apart. `bounds` for a key of one integer: 1 signed, 2 unsigned; else 0."""
+    """The columns that distinguish rows. `bounds` for a key of one integer: 1 signed, 2 unsigned; else 0."""
 
     columns: Any
     layout: Any  # of all columns: `schema.row_layout`, with `FLOATING`

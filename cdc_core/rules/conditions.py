@@ -47,5 +47,5 @@ def condition(text: str) -> Condition:
     root = parsed(text, of_values=False, hint=_HINT)
     names = columns_of(root)
     if not names:
-        raise ConfigError(f"{text[:200]!r} is no condition: it names no column", hint=_HINT)
+        raise ConfigError(f"{text[:200]!r} is not a condition: it names no column", hint=_HINT)
     return Condition(text, names, root)

@@ -1,7 +1,7 @@
 """The functions of the language of rules, on Arrow's values: each gives NULL where a value is NULL.
 
-Numbers are exact. A text is no number, and a date no text: who means it writes CAST. What cannot be computed raises an
-error of Arrow, where MySQL would give a warning and another value.
+Numbers are exact. Texts are not numbers, and dates are not texts: a conversion needs CAST. What cannot be computed
+raises an error of Arrow, where MySQL would give a warning and another value.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ VALUES: dict[type[exp.Expr], Form] = {
 def parsed(text: str, *, of_values: bool, hint: str) -> exp.Expr:
     """Returns the tree of a text: a condition, or with `of_values` a value or a condition. Raises ConfigError for what
     is not in the language, with the place in the text."""
-    refuse = _Refusal(text, "expression" if of_values else "condition", hint)
+    refuse = _Refusal(text, "an expression" if of_values else "a condition", hint)
     if len(text) > _LONGEST:
         raise refuse(f"it has more than {_LONGEST} characters")
     begins = text.lstrip()[: len("REPLACE")].upper() == "REPLACE"  # a statement too
@@ -197,7 +197,7 @@ class _Refusal:
     hint: str
 
     def __call__(self, why: str) -> ConfigError:
-        return ConfigError(f"{self.text[:200]!r} is no {self.what}: {why}", hint=self.hint)
+        return ConfigError(f"{self.text[:200]!r} is not {self.what}: {why}", hint=self.hint)
 
 
 def _first_line(error: Exception) -> str:

@@ -105,7 +105,9 @@ class Rules:
         try:
             rules = cls({str(pattern): TableRule.from_dict(one) for pattern, one in json.loads(text or "[]")})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ConfigError(f"the text is no rules: {error}", place=_PLACE, hint="Set the rules again.") from error
+            raise ConfigError(
+                f"the text is not a set of rules: {error}", place=_PLACE, hint="Set the rules again."
+            ) from error
         rules.check()
         return rules
 

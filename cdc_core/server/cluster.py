@@ -52,7 +52,7 @@ class Cluster:
         return Candidacy(self._nodes, destination, self.address, office, self, self.http_of, self._session_seconds)
 
     def http_of(self, address: str) -> str:
-        """The HTTP door of a server; empty for a Java Canal server, and while ZooKeeper is away."""
+        """The HTTP door of a server; empty for a Java Canal server, and while ZooKeeper is down."""
         try:
             node = self._nodes.read(f"{DOORS}/{address}")
             return Doors.from_json(node.value).http if node else ""

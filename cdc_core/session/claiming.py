@@ -78,7 +78,7 @@ class Claiming:
         *,
         entries: bool = False,
     ) -> Claim | None:
-        """Waits up to `timeout` seconds for rows or DDL statements; None when none came. `entries`: who asks reads
+        """Waits up to `timeout` seconds for rows or DDL statements; None when none came. `entries`: the client reads
         Canal's entries, which also show statements that change nothing in the lake. The claim is as the client's rules
         have it when its rows are there. Raises ConfigError for rules that cannot be applied.
 

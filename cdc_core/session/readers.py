@@ -1,5 +1,5 @@
 """What each client is read as: rows, or Canal's entries. Kept with the cursors, because entries also show statements
-without rows: these must wait for a reader of entries that is away, and for nobody else.
+without rows: these must wait for a reader of entries that is down, and for nobody else.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def read_public_key(path: str | Path | None) -> bytes:
     try:
         text = Path(path).read_bytes()
         if not isinstance(load_pem_public_key(text), RSAPublicKey):
-            raise ValueError("it is no RSA key")
+            raise ValueError("it is not an RSA key")
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error).partition(".")[0]
         raise ConfigError(

@@ -98,7 +98,7 @@ def _check_binlog(variables: dict[str, str], settings: SourceSettings) -> None:
         raise SourceError(
             "the server writes no binlog",
             place=settings.address,
-            hint="Put log-bin=mysql-bin and a server-id of its own into [mysqld] of my.cnf, then restart the server.",
+            hint="Put log-bin=mysql-bin and a unique server-id into [mysqld] of my.cnf, then restart the server.",
         )
     wanted_of = {"binlog_format": "ROW"}
     if variables["binlog_row_image"].upper() == "MINIMAL":  # a partial JSON update needs the whole old row
@@ -194,7 +194,7 @@ def _check_server_id(
 
 def _id_clash(number: int, whose: str, settings: SourceSettings) -> SourceError:
     return SourceError(
-        f"our server id {number} is that of {whose}",
+        f"our server id {number} is already used by {whose}",
         place=settings.address,
         hint="Set canal.instance.mysql.slaveId to another number, or to 0 for a random one.",
     )

@@ -74,7 +74,7 @@ def server_error(code: int, text: str, place: str) -> SluiceError:
         message = "the server does not have transactions that were read from it: " + message
         return PositionError(message, place=place, hint=BEGIN_ANEW)
     if "crc" in lower or "bogus data" in lower or "corrupt" in lower or "truncated" in lower:
-        message = "the journal is damaged, or the position is no event's start: " + message
+        message = "the journal is damaged, or no event begins at the position: " + message
         return DecodeError(message, place=place, hint=DAMAGED_HINT)
     if "first log file name" in lower:
         return PositionError("the journal is no longer there: " + message, place=place, hint=BEGIN_ANEW)

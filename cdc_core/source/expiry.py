@@ -57,7 +57,7 @@ class Expiry:
         return f"<Expiry {self._settings.address} {self.report}>"
 
     def look(self, cursors: Mapping[int, EntryPosition]) -> None:
-        """Looks at most once a period. A failure is only logged: the dump reports a server that is away."""
+        """Looks at most once a period. A failure is only logged: the dump reports a server that is down."""
         now = self._clock()
         if not cursors or now - self._looked < PERIOD:
             return

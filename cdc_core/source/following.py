@@ -1,4 +1,4 @@
-"""How a dump goes on by the connection of another one: what it asks, and what it gets. Protocols alone."""
+"""The protocols by which a dump continues over another dump's connection."""
 
 from __future__ import annotations
 

@@ -54,9 +54,9 @@ _FAULTS = {
 class Framer:
     """`space()` and `received(n)` take bytes in, `blocks()` gives blocks out.
 
-    `checksum` is what the server was told: it holds until the first FORMAT_DESCRIPTION. Events that end at or before
-    `since` in the first journal are skipped. `gaps`: in a dump by GTID the server leaves out transactions, and the
-    position may move on between two of them.
+    `checksum` is what the server was asked for: it holds until the first FORMAT_DESCRIPTION. Events that end at or
+    before `since` in the first journal are skipped. `gaps`: in a dump by GTID the server leaves out transactions, and
+    the position may move on between two of them.
     """
 
     def __init__(

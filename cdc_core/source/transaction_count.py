@@ -21,9 +21,9 @@ def executed_before_journal(conn: Connection, journal_name: str) -> GtidSet:
 def transactions_after(
     gtid: Gtid | Gtids | None, executed: Gtid | Gtids | None, before: Callable[[], GtidSet]
 ) -> int | None:
-    """The number of transactions in `executed` that come after `gtid`; None when the GTIDs do not tell.
+    """The number of transactions in `executed` that come after `gtid`; None if the GTIDs do not show it.
 
-    A set (GTID mode) always tells. For the GTID of one transaction, `before` returns the set that its journal begins
+    A set (GTID mode) always shows it. For the GTID of one transaction, `before` returns the set that its journal begins
     with; the number is known while a single server wrote since then: GTIDs of several servers have no order.
     """
     if not isinstance(executed, GtidSet):

@@ -104,7 +104,7 @@ class DdlReader:
         return tuple(one for one in quiet if self.captures(one.database, one.table, position))
 
     def tells(self, query: Query, position: EntryPosition) -> bool:
-        """Whether a DDL statement without effects in the lake is one that Canal's clients are told of."""
+        """Whether Canal's clients get a DDL statement that has no effects in the lake."""
         return of_database(query.text) or bool(self.unshown(query, position))
 
     def _at(self, block: Block, row: int) -> Ddl:

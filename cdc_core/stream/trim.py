@@ -30,7 +30,7 @@ class Trimmer:
 
     def push(self, block: Block) -> Iterable[Block]:
         """Raises PositionError when a transaction ends in a journal before the one that was read, or in one of another
-        base name: it cannot be told from what the ring has."""
+        base name: it cannot be compared with what the ring has."""
         last = self._last_position()
         if last is None:
             return (block,)

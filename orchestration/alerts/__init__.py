@@ -1,5 +1,5 @@
-"""Alerts: what of a destination's trouble a person is told, when, in which words, and by which way.
+"""Alerts: which problems of a destination people hear about, when, in which words, and over which channel.
 
-`rules` is what defs.yaml says, `kinds` the kinds of trouble and their words, `incidents` decides what is news, purely,
-`messages` writes it, and `receivers` sends it. What is wrong at the moment is looked up by `orchestration.sensors`.
+`rules` is what defs.yaml says, `kinds` has the kinds of problems and their words, `incidents` decides what is news
+(pure), `messages` writes it, and `receivers` sends it. `orchestration.sensors` finds out what is wrong at the moment.
 """

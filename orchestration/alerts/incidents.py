@@ -1,7 +1,7 @@
 """Decides what is news: of what is wrong now, and of what was said before. Pure; times are in epoch seconds.
 
-A trouble that lasts becomes an open incident, and each receiver is told once that it began and once that it ended. The
-end is told after a quiet time, which doubles each time that the trouble comes back, so a trouble that comes and goes
+A problem that lasts becomes an open incident. Each receiver gets one message that it began and one that it ended. The
+second one is sent after a quiet time, which doubles each time that the problem comes back, so one that comes and goes
 stays one incident. What is said is noted only after it was sent: if Dagster is killed in between, it is said twice.
 """
 
@@ -61,8 +61,8 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What a receiver was told: the incidents that it thinks are open, with their beginning; and when it got the last
-    message of a kind. After `failures` in a row nothing is sent before `retry`."""
+    """The messages that a receiver got: the incidents that it thinks are open, with their beginning; and the time of
+    the last message of each kind. After `failures` in a row nothing is sent before `retry`."""
 
     said: Mapping[str, float] = field(default_factory=dict)
     last: Mapping[str, float] = field(default_factory=dict)
@@ -171,7 +171,7 @@ def _absent(before: Incident, now: float) -> Incident | None:
 def news(
     incidents: Mapping[str, Incident], look: Look, heard: Heard, kinds: Collection[Kind], now: float
 ) -> list[News]:
-    """Returns what a receiver is to be told now, the most urgent first. Nothing while it waits after a failure."""
+    """Returns the news for a receiver, the most urgent first. Nothing while it waits after a failure."""
     if now < heard.retry <= now + _LONGEST_PAUSE:
         return []
     there = {one.key for one in look.conditions}
@@ -191,7 +191,7 @@ def news(
 
 
 def told(heard: Heard, said: News, incidents: Mapping[str, Incident], now: float) -> Heard:
-    """What the receiver knows once it has this message."""
+    """Returns what the receiver knows once it has this message."""
     left = {key: began for key, began in heard.said.items() if key not in said.keys}
     new = {} if said.ended else {key: incidents[key].began for key in said.keys}
     return Heard(left | new, {**heard.last, said.name: now})
@@ -204,6 +204,6 @@ def not_told(heard: Heard, now: float) -> Heard:
 
 
 def kept(heard: Heard, kinds: Collection[Kind], now: float) -> Heard:
-    """The same without the kinds that the receiver is not told any more, and without old times."""
+    """Returns the same without the kinds that the receiver no longer gets, and without old times."""
     said = {key: began for key, began in heard.said.items() if kind_of(key) in kinds}
     return replace(heard, said=said, last={name: at for name, at in heard.last.items() if now - APART < at <= now})

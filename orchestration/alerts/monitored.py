@@ -90,7 +90,7 @@ class MonitorAlarms:
                 self._try(found)
 
     def _try(self, found: Findings) -> None:
-        """Whatever fails, the next look is told."""
+        """Sends the news of one look. A failure is logged; the next look is sent again."""
         try:
             self.tell(found)
         except Exception as error:

@@ -51,8 +51,8 @@ class ReceiverRule(dg.Model, dg.Resolvable):
 
 
 class AlertRules(dg.Model, dg.Resolvable):
-    """Who is told of a destination's trouble, and of which. `lag`: how far the lake may be behind; without it, as far
-    as the declared freshness. `binlog`: how long before a binlog may be purged; without it, a tenth of the time that
+    """Who gets messages about which problems of a destination. `lag`: how far the lake may be behind; default: the
+    declared freshness. `binlog`: how long before a binlog may be purged; without it, a tenth of the time that
     the source keeps one. `failures`: how many runs in a row. `dagster`: the URL of Dagster's page, for links."""
 
     to: list[ReceiverRule]
@@ -97,10 +97,10 @@ class AlertRules(dg.Model, dg.Resolvable):
 
     @property
     def chosen(self) -> frozenset[Kind]:
-        """The kinds that somebody is told."""
+        """The kinds for which there is a receiver."""
         return frozenset().union(*(self.of(rule) for rule in self.to))
 
     def of(self, rule: ReceiverRule) -> frozenset[Kind]:
-        """The kinds that a receiver is told."""
+        """The kinds that a receiver gets."""
         named = self.kinds if rule.kinds is None else rule.kinds
         return frozenset(Kind) - OPTIONAL - OF_MONITOR if named is None else frozenset(named)

@@ -1,4 +1,4 @@
-"""Prints what a check found, and how to mend what is wrong."""
+"""Prints the findings of a check with their remedies."""
 
 from __future__ import annotations
 

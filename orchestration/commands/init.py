@@ -102,10 +102,10 @@ canal.metrics.pull.port = 11112
 sluice.flight.port = 11113
 canal.port = 11111
 
-# Cursors are written to ZooKeeper; without it to files beside this one.
+# Cursors are written to ZooKeeper; without it to files next to this one.
 {cursors}
 
-# Every directory beside this file that has an instance.properties is a destination.
+# Every directory next to this file that has an instance.properties is a destination.
 canal.auto.scan = true
 """
 

@@ -82,7 +82,7 @@ class MonitorCall:
 
 @dataclass(frozen=True, slots=True)
 class ServeCall:
-    """Where the page is, and who may see it; and who is told: environment variables, and files, with URLs."""
+    """Where the page is, who may see it, and who gets messages: environment variables and files with URLs."""
 
     host: str = "127.0.0.1"
     port: int = 11115
@@ -108,7 +108,7 @@ class ServeCall:
 
 def run(call: MonitorCall, serve: ServeCall, *, once: bool, as_json: bool) -> int:
     """Returns 1 if something is wrong, with `once`; else looks until Ctrl-C. Raises ConfigError."""
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # that ZooKeeper is away is in each look
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # that ZooKeeper is down is in each look
     monitor = call.opened(_ONCE_SECONDS if once else min(call.every, _PATIENCE))
     try:
         if not once:

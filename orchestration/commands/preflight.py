@@ -1,4 +1,4 @@
-"""`sluice check` without a destination: all that a first start needs, and how to mend what is wrong."""
+"""`sluice check` without a destination: all that a first start needs, with remedies."""
 
 from __future__ import annotations
 

@@ -58,9 +58,9 @@ class Reading:
 
 def run(sql: str, spark: str, spark_token: str, limit: int, *, as_json: bool) -> int:
     """Prints the rows, at most `limit` if it is not 0. Raises ConfigError for what is no query, LakeError for one that
-    Spark refuses, and for a Spark that is away."""
+    Spark refuses, and for a Spark that is down."""
     asked = reading(sql, limit)
-    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True  # it prints Java's frames beside our error
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True  # it prints Java's frames in addition to our error
     with Sessions(spark, spark_token) as sessions, sessions.take() as session:
         session.conf.set("spark.sql.caseSensitive", "false")  # as in any other session of Spark
         try:

@@ -1,4 +1,5 @@
-"""The sensor that tells people of a destination's trouble, and of its end: what to say, `orchestration.alerts` decides.
+"""The sensor that sends messages when a destination has a problem, and when it ends. `orchestration.alerts` decides
+what to say.
 
 A tick asks the service for its status, which it shares with the other sensors, and Dagster for runs; once a minute for
 checks. It needs no Spark. A message that cannot be sent makes the tick fail, or is its reason to skip while it waits
@@ -69,7 +70,7 @@ def alerts_sensor(
         name=f"{settings.names.safe}_alerts",
         minimum_interval_seconds=INTERVAL,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description=f"Tells {', '.join(rule.name for rule in rules.to)} what is wrong with {settings.destination}.",
+        description=f"Alerts {', '.join(rule.name for rule in rules.to)} to problems of {settings.destination}.",
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         return teller.tick(kept_instance(context), context.cursor)
@@ -188,7 +189,7 @@ class Teller:
             if heard.failures and heard.retry > now
         ]
         lasting = sum(one.open for one in state.incidents.values())
-        return "; ".join(late) or (f"told before: {lasting}; nothing is new" if lasting else "nothing is wrong")
+        return "; ".join(late) or (f"reported before: {lasting}; nothing is new" if lasting else "nothing is wrong")
 
 
 def _is_of_check(key: str) -> bool:

@@ -51,7 +51,7 @@ def backlog_sensor(settings: Settings, job: dg.JobDefinition, connect: Connect, 
             with connect() as connector:
                 return _tick(context, instance, settings, connector, now)
         except ServiceUnavailable as error:
-            return dg.SensorResult(skip_reason=dg.SkipReason(f"service away: {error}"))
+            return dg.SensorResult(skip_reason=dg.SkipReason(f"the service is unavailable: {error}"))
         except SluiceError as error:
             return dg.SensorResult(skip_reason=dg.SkipReason(f"the service refuses: {error}"))
 

@@ -1,4 +1,4 @@
-"""What the backlog sensor decides, purely: whether to start a run, whose claims to give back, what to say."""
+"""The decisions of the backlog sensor, without I/O: whether to start a run, which claims to give back, what to say."""
 
 from __future__ import annotations
 

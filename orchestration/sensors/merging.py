@@ -41,7 +41,7 @@ def merging_sensor(
         job=job,
         minimum_interval_seconds=settings.trigger.interval_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description=f"Starts a run when a change log of {settings.destination} has what its table lacks.",
+        description=f"Starts a run when a change log of {settings.destination} has changes that its table lacks.",
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         instance = kept_instance(context)
@@ -53,7 +53,7 @@ def merging_sensor(
         try:
             waiting, troubled = _waiting(follows, is_landed, keeps, time.time())
         except SluiceError as error:
-            return dg.SkipReason(f"the lake is away: {error}")
+            return dg.SkipReason(f"the lake is unavailable: {error}")
         if troubled and time.time() >= runs.next_try:  # the run says what is wrong, and notes when to look again
             return dg.RunRequest(run_key=f"{settings.destination}:{runs.key}:{hash_of(','.join(troubled))}")
         return decide(settings.destination, waiting, runs, settings.merge_starts(len(waiting)), time.time())
@@ -69,7 +69,7 @@ def decide(
         return dg.SkipReason("every table has all rows of its log")
     rows, since = sum(one.rows for one in waiting), min(one.since for one in waiting)
     if rows < trigger.minimum_rows and now - since < trigger.freshness_seconds:
-        return dg.SkipReason(f"{rows} rows are to be merged; a run starts at {trigger.minimum_rows}")
+        return dg.SkipReason(f"{rows} rows wait to be merged; a run starts at {trigger.minimum_rows}")
     if reason := runs.held_up("run", now):
         return dg.SkipReason(reason)
     ends = ",".join(f"{one.table}:{one.part.epoch}:{one.part.after}" for one in waiting)

@@ -1,6 +1,6 @@
 """The sensor that looks whether the catalog may lack a table of the lake, and starts a run that registers it.
 
-It reads the lake's folders and a note, and asks neither Spark nor the catalog. A catalog that is away makes runs fail,
+It reads the lake's folders and a note, and asks neither Spark nor the catalog. A catalog that is down makes runs fail,
 ever more seldom, until it answers; batches go on meanwhile.
 """
 
@@ -46,7 +46,7 @@ def registering_sensor(
             noted = CatalogNotes(lake, settings.destination, settings.client_id).read()
             why = owed(lake, rules, noted)
         except SluiceError as error:
-            return dg.SkipReason(f"the lake is away: {error}")
+            return dg.SkipReason(f"the lake is unavailable: {error}")
         if not why and noted.again:
             left = noted.again - time.time()
             return dg.SkipReason(f"some tables could not be registered; next try in {left:.0f} s")

@@ -1,4 +1,4 @@
-"""Directories that are downloaded or initialised once and kept. One process at a time prepares one."""
+"""Directories that are downloaded or initialised once and kept. Only one process at a time prepares a directory."""
 
 from __future__ import annotations
 

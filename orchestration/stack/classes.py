@@ -57,7 +57,7 @@ def _depends_on(delta: Path) -> Iterator[str]:
 
 
 def _line(file: Path) -> str:
-    """What tells the content of a file apart, "" without one."""
+    """Return a text that changes with the content of the file, "" if there is no file."""
     if not file.is_file():
         return ""
     found = file.stat()

@@ -1,4 +1,4 @@
-"""A Spark Connect server with Delta, on the loopback address, for programs of its own user: others have no token."""
+"""A Spark Connect server with Delta, on the loopback address, for programs of the same user: others have no token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the archive of Spark's classes: a server of its own applies a made-up batch, and its Java writes the classes
+"""Makes the archive of Spark's classes: a separate server applies a made-up batch, and its Java writes the classes
 that it loaded when it ends. `make setup` runs this module, which takes about a minute of CPU."""
 
 from __future__ import annotations

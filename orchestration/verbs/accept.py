@@ -1,4 +1,4 @@
-"""A batch that an expectation blocked, taken as it is.
+"""Takes a batch that an expectation blocked, as it is.
 
 What blocks its table is a warning until the table has passed the batch. It may be killed and run again: the note stays,
 and a stopped table is resumed as by `resume`.

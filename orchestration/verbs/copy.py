@@ -1,4 +1,4 @@
-"""Tables reloaded from the source, one after the other, each in one commit.
+"""Reloads tables from the source, one after the other, each in one commit.
 
 It may be killed and run again: a table is the old one or the new one, and another run begins with the first.
 """

@@ -1,4 +1,4 @@
-"""Rows of a quarantine, dropped: their table stays as it is. Killed anywhere, it is done again."""
+"""Drops rows of a quarantine; their table stays as it is. If it is killed, run it again."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def run(order: Maintain, at: Access, report: Report) -> None:
 
 
 def _register(rules: CatalogRules, at: Access, sessions: Sessions, report: Report) -> None:
-    """Repairs the catalog. One that is away fails this alone."""
+    """Repairs the catalog. One that is down fails this alone."""
     try:
         register(rules, at, sessions, report)
     except SluiceError as error:

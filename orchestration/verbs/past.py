@@ -58,7 +58,7 @@ def asked_part(order: Undo | Replay, at: Access) -> AskedPart:
 
 def _narrowed(found: AskedPart, order: Undo | Replay, why: str) -> AskedPart:
     """Returns the one transaction of its batches, and the tables that it changed. Raises ConfigError if neither the
-    source nor GTIDs tell it from the others, or a part of it is yet to come."""
+    source nor GTIDs distinguish it from the others, or a part of it has not come yet."""
     span, gtid = found.span, order.gtid
     if span.batches[-1].partial:
         hint = "Wait until its last batch is merged, then do it again."
@@ -74,7 +74,7 @@ def _narrowed(found: AskedPart, order: Undo | Replay, why: str) -> AskedPart:
     except SluiceError as error:
         if span.only:
             return found
-        message = f"the transaction cannot be told from others of its batches: {error.message}"
+        message = f"the transaction cannot be separated from the others in its batches: {error.message}"
         raise ConfigError(message, place=gtid, hint=hint) from error
     if mine is None:
         raise ConfigError("the source's binlog does not have the transaction", place=gtid, hint=hint)

@@ -1,4 +1,4 @@
-"""The lake's tables in a catalog: what it lacks is registered, and what is no longer right is dropped.
+"""Registers the lake's tables in a catalog, and drops names that are no longer right.
 
 It may be killed and run again: each pass compares all of the lake with all of the catalog.
 """

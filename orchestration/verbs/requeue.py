@@ -1,4 +1,4 @@
-"""Rows of a quarantine, brought into their table: as they are, or with other values.
+"""Brings rows of a quarantine into their table: as they are, or with other values.
 
 Killed anywhere, it is done again.
 """
@@ -33,7 +33,7 @@ def _requeued(order: Requeue, at: Access, report: Report) -> Done:
 @contextmanager
 def opened(at: Access, table: str, report: Report) -> Iterator[Requeuer]:
     """Yields what changes the quarantine of a table, and reports what waits afterwards. Raises SluiceError when the
-    service is away."""
+    service is down."""
     with at.connect() as connector, at.sessions() as sessions:
         epoch = connector.client_status().epoch
         client = LakeClient(at.destination, at.client_id, epoch, at.run_id)

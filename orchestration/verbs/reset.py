@@ -102,7 +102,7 @@ def text(answer: ResetResult) -> str:
         lines.append("Skipped changes are never read: they will be missing in the lake.")
     if any(move.moved for move in answer.clients):
         lines.append("The source is another server: tables without a primary key will stop.")
-    lines.append("Done: the destination goes on from there." if answer.done else "Nothing was done.")
+    lines.append("Done: the destination continues from there." if answer.done else "Nothing was done.")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""The lake and the cursor set back to one place, together: the cursor first, then each table in one commit.
+"""Sets the lake and the cursor back to one place: the cursor first, then each table in one commit.
 
 It may be killed and run again. The cursor is set whole or not at all; from then on the lake is as after any rewind, and
 a table that is not restored yet is right again when reading has come to where it was. If a run goes on from the place

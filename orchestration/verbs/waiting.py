@@ -1,4 +1,4 @@
-"""What a verb reports of a table whose quarantine it may have changed: to the service, and the verdicts of checks."""
+"""Reports on a table whose quarantine a verb may have changed: to the service, and as verdicts of checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluates what is expected of a claim's tables, when all of them are ready and none is written."""
+"""Evaluates the expectations of a claim's tables when all of them are ready and none is written."""
 
 from __future__ import annotations
 

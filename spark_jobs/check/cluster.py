@@ -44,7 +44,7 @@ _PYTHON = (
 def checked(spark: SparkSession, lake: Lake, door: RowsDoor | None, source: str = "") -> Iterator[Finding]:
     """Yields the findings, of Spark itself first. `source` is MySQL's `host:port`, "" if it is unknown.
 
-    Raises LakeError if this process cannot write the lake, and what Spark raises if its server is away.
+    Raises LakeError if this process cannot write the lake, and what Spark raises if its server is down.
     """
     with _folder(lake) as folder:
         count = 2 * slots(spark)  # tasks, so that every executor gets one

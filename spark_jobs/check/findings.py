@@ -1,4 +1,4 @@
-"""Decides what is right and what is wrong with a cluster, by the facts of its driver and of its executors. Pure."""
+"""Judges a cluster by the facts of its driver and of its executors. Pure."""
 
 from __future__ import annotations
 

@@ -9,5 +9,5 @@ row_judge       evaluates tests of columns over a table's rows, batch by batch
 lookups         `unique` and `references`, which need the rows of tables
 quarantine      the rows of a table that failed and wait: what a batch makes of them
 quarantine_table    the Delta table that has them
-acceptance      notes of blocked tables, and of batches that a person took as they are
+acceptance      notes of blocked tables, and of batches that a person accepted
 """

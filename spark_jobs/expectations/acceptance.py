@@ -1,4 +1,4 @@
-"""Notes of tables that an expectation blocks, and of batches that a person took as they are.
+"""Notes of tables that an expectation blocks, and of batches that a person accepted.
 
 They lie with the notes of tables that wait. A block notes where the batch ends and how many rows failed; to accept it
 notes the same with a reason. Until the table has passed that place, what blocks it is a warning: a batch that comes

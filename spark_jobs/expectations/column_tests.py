@@ -72,7 +72,7 @@ class AcceptedValues:
 
     @property
     def reason(self) -> str:
-        return f"is none of {_listed(self.values)}"
+        return f"is not one of {_listed(self.values)}"
 
     def sql(self, column: str) -> str:
         return f"{column} NOT IN ({', '.join(map(_literal, self.values))})"
@@ -175,7 +175,7 @@ def check_pattern(pattern: str) -> None:
     try:
         pc.match_substring_regex(pa.array([""]), pattern)
     except pa.ArrowInvalid as error:
-        raise ValueError(f"{pattern!r} is no regular expression of RE2: {error}") from error
+        raise ValueError(f"{pattern!r} is not a regular expression of RE2: {error}") from error
 
 
 def _listed(values: tuple[Value, ...]) -> str:

@@ -1,4 +1,4 @@
-"""Expectations of tables: what must be true of a batch, and what becomes of rows for which it is not. Values of the
+"""Expectations of tables: what must be true of a batch, and what happens to rows that fail. Values of the
 configuration, with their JSON form."""
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Expectation:
             case Unique():
                 return f"another row has the same {named}"
             case References(table):
-                return f"{named} is no key of {table}"
+                return f"{named} is not a key of {table}"
             case Sql():
                 return f"the query {self.name} returns it"
             case Volume() | Freshness():
@@ -207,7 +207,7 @@ def check_names(pattern: str, listed: Sequence[Expectation], taken: Collection[s
     seen = set(taken)
     for one in listed:
         if not _NAME.fullmatch(one.name):
-            raise ValueError(f"{pattern}: {one.name!r} is no name of a check; use letters, digits and underscores")
+            raise ValueError(f"{pattern}: {one.name!r} is not a check's name; use letters, digits and underscores")
         if one.name in seen:
             raise ValueError(f"{pattern}: there are two checks {one.name!r}; give one of them another `name`")
         seen.add(one.name)
@@ -242,7 +242,7 @@ def misfit(one: Expectation, schema: pa.Schema, key: Sequence[str]) -> str:
     if isinstance(one.test, Unique | References) and any(map(_is_inexact, kinds)):
         return f"{one.test.KIND} is not for floating-point numbers, nor for columns with parts"
     if isinstance(one.test, Unique) and not key:
-        return "rows of a table without a primary key are not told apart"
+        return "rows of a table without a primary key cannot be distinguished"
     if isinstance(one.test, Unique) and set(key) <= set(one.columns):
         return "the primary key is among these columns, so it always holds"
     if one.severity is not Severity.QUARANTINE:

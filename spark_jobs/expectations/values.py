@@ -58,7 +58,7 @@ def _typed(value: Value, kind: pa.DataType) -> Any:
     if pt.is_boolean(kind):
         return _as(bool, value, "true or false")
     if isinstance(value, bool):
-        raise ValueError(f"{str(value).lower()} is no value of a column of type {kind}; put texts in quotes")
+        raise ValueError(f"{str(value).lower()} is not a value of a column of type {kind}; put texts in quotes")
     if is_text(kind):
         return _as(str, value, "a text, in quotes")
     if pt.is_date(kind):

@@ -70,7 +70,7 @@ def _prepared(ready: Ready, table: str, future: Future[Merged]) -> Readied | Non
 
 def _resolve(found: Mapping[str, Readied], futures: Mapping[str, Future[Merged]], table: str, outcome: Outcome) -> None:
     if outcome.why:
-        log.info("the table is merged by a statement of its own", table=table, why=outcome.why)
+        log.info("the table is merged by a separate statement", table=table, why=outcome.why)
         futures[table].set_exception(LeftToStatement())
     else:
         futures[table].set_result(replace(found[table].result(outcome, len(found)), engine=FUSED))

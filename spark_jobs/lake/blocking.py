@@ -1,4 +1,4 @@
-"""The error for a table whose rows break what is expected of them."""
+"""The error for a table whose rows break an expectation."""
 
 from __future__ import annotations
 

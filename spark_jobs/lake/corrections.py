@@ -2,7 +2,7 @@
 they put.
 
 A correction has a number, and a row in a Delta table for each state of each of its tables. A table's row says that it
-`began` before its commit, with the rows beside: a row that differs from the source on purpose is known at any time.
+`began` before its commit, together with the rows: a row that differs from the source on purpose is known at any time.
 After the commit it says `done`; or `void` once it is certain that the commit will never come. Written with delta-rs.
 """
 

@@ -2,7 +2,7 @@
 
 An error that a table's data or definition causes comes again with every try. Spark marks it by the class of its
 SQLSTATE (https://spark.apache.org/docs/latest/sql-error-conditions-sqlstates.html). Every other error may pass: Spark
-is away, the disk is full, another writer was faster.
+is down, the disk is full, another writer was faster.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def lake_errors(place: str, remedy: str = "") -> Iterator[None]:
     """Turns an error of Spark into a LakeError at `place`, or into the service's own error that caused it. With a
     `remedy`, an error that the table at `place` causes is a SparkRefusal.
 
-    An error that says the Spark server is away passes: `Sessions` knows that server's address.
+    An error that says the Spark server is down passes: `Sessions` knows that server's address.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Delta tables that were opened before, brought up to date instead of being read anew.
+"""A cache of opened Delta tables, which are brought up to date instead of being read again.
 
 To open a table reads its last checkpoint and every commit since. An open one reads only the commits that are new. It is
 taken for the same table as long as the commit that it had read last is unchanged; otherwise it is opened anew. That

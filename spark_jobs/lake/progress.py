@@ -1,4 +1,4 @@
-"""The record of a table's progress: which part of which epoch it has, and why nothing more counts.
+"""The record of a table's progress: which part of which epoch it has. Nothing else decides what the table lacks.
 
 A position is a version (`EntryPosition.version()`). An epoch is a client's reading between two rewinds or moves: the
 same rows may come again in a later one. Three questions are asked:

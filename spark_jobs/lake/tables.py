@@ -37,7 +37,7 @@ from spark_jobs.stores import check_root, local_folder, scheme_of
 
 SMALL_TABLE = 256 << 10  # bytes; each MERGE leaves as many for VACUUM
 _RECENT = 20  # commits that are read first
-_BESIDE = frozenset((LOG, HISTORY, QUARANTINE))  # properties of tables beside a table
+_BESIDE = frozenset((LOG, HISTORY, QUARANTINE))  # properties of tables that belong to another table
 _UPKEEP = ("OPTIMIZE", "VACUUM")  # how such operations begin
 
 

@@ -73,7 +73,7 @@ class Union:
         except ValueError as error:
             return str(error)
         except (re.error, RecursionError, OverflowError) as error:
-            return f"{self.pattern!r} is no regular expression: {error}"
+            return f"{self.pattern!r} is not a regular expression: {error}"
         if groups != len(self.columns):
             return f"{self.pattern!r} has {groups} groups, and columns names {len(self.columns)}"
         if not self.partitions:
@@ -84,7 +84,7 @@ class Union:
         if twice := [name for name in names if names.count(name) > 1]:
             return f"the column {twice[0]} is named twice"
         if odd := [name for name in self.partitions if not _NAME.fullmatch(name)]:
-            return f"{odd[0]!r} is no name for a column; use letters, digits and underscores"
+            return f"{odd[0]!r} is not a valid name for a column; use letters, digits and underscores"
         return None
 
 
@@ -156,7 +156,7 @@ class Unions:
                     raise ConfigError(message, place=f"{_PLACE}, {union.table}", hint=_CORRECT)
 
     def check_tables(self, tables: Iterable[str]) -> None:
-        """Raises ConfigError if these tables of the source cannot be told apart in their unions, or one of them has a
+        """Raises ConfigError if these tables of the source cannot be distinguished in their unions, or if one has a
         union's name."""
         owners: dict[tuple[str, frozenset[tuple[str, str]]], str] = {}
         names = {one.table.lower(): one.table for one in self.all}
@@ -171,7 +171,7 @@ class Unions:
             if (other := owners.setdefault(place, table)) != table:
                 said = ", ".join(f"{name} = {value}" for name, value in shard.values.items())
                 message = f"{other} and {table} would both have {said}"
-                hint = f"Give the pattern a group for what tells them apart. {_CORRECT}"
+                hint = f"Give the pattern a group that distinguishes them. {_CORRECT}"
                 raise ConfigError(message, place=f"{_PLACE}, {shard.union.table}", hint=hint)
 
 

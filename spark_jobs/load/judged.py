@@ -1,4 +1,4 @@
-"""Evaluates what is expected of a table's columns over all rows of a load, before they become the table's.
+"""Evaluates the expectations of a table's columns over all rows of a load, before they become the table's.
 
 A load has no quarantine: rows that would go there block it, as others do, until a person accepts them. Then they come
 in, and the commit's note says how many. What needs the rows of tables, a batch or Spark is not evaluated.

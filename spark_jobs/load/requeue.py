@@ -136,7 +136,7 @@ def requeued_rows(rows: pa.Table, state: TableState, values: Mapping[str, str]) 
     names = [column.name for column in state.columns]
     for name in values:
         if name not in names or name in state.primary_key:
-            why = "is in its primary key" if name in state.primary_key else "is no column of the table"
+            why = "is in its primary key" if name in state.primary_key else "is not a column of the table"
             raise ConfigError(f"{name} {why}", place="values", hint=f"Give values of {', '.join(names)}.")
     _check_whole(rows, names, values)
     columns, none = {}, pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
@@ -170,7 +170,7 @@ def _given(name: str, value: str, there: pa.ChunkedArray) -> pa.ChunkedArray:
         return pa.chunked_array([pa.array([text] * len(there), pa.string()).cast(there.type)])
     except pa.ArrowException as error:
         hint = "Write numbers in digits, a date as 2026-11-26, and NULL for no value."
-        raise ConfigError(f"{value!r} is no value of {name} ({there.type})", place="values", hint=hint) from error
+        raise ConfigError(f"{value!r} is not a value of {name} ({there.type})", place="values", hint=hint) from error
 
 
 def _merge(path: str, rows: pa.Table, state: TableState, spark: SparkSession) -> None:

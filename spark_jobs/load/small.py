@@ -72,7 +72,7 @@ class SmallTables:
 
     def load(self, schemas: Sequence[TableSchema]) -> None:
         """Loads the tables: each is in the lake then, or was `found` to be left alone. Raises errors that concern all:
-        the service or the source is away."""
+        the service or the source is down."""
         for low in range(0, len(schemas), TOGETHER):
             if self.over():
                 return
@@ -271,7 +271,7 @@ class _Group:
                         of.found(member.name, made)
                     else:
                         self._leave(member.snapshot, made)
-        except SluiceError as error:  # of all of them: no claim could be held, or the lake is away
+        except SluiceError as error:  # of all of them: no claim could be held, or the lake is unavailable
             for member in members.values():
                 self._leave(member.snapshot, error)
         return written, unbegun

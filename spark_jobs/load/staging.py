@@ -187,7 +187,7 @@ def _keep_marked(lake: Lake, path: str, ended: threading.Event, every: float) ->
 
 
 def _mark(lake: Lake, path: str) -> None:
-    """Writes a mark. Errors are ignored: the next mark may succeed, and writing the rows shows a store that is away."""
+    """Writes a mark. Errors are ignored: the next mark may succeed, and writing the rows shows a store that is down."""
     with suppress(OSError, DeltaError):
         write_deltalake(f"{path}/{_MARK}", _ONE_ROW, mode="overwrite", storage_options=lake.storage or None)
 

@@ -43,7 +43,7 @@ class AskedPast:
         """The first and the last batch. Raises ConfigError."""
         found = _BATCH.fullmatch(self.batch)
         if found is None:
-            raise ConfigError(f"{self.batch!r} is no batch", place="--batch", hint="Give a number, or two: 811..815.")
+            raise ConfigError(f"{self.batch!r} is not a batch", place="--batch", hint="Give a number or two: 811..815.")
         return int(found[1]), int(found[2] or found[1])
 
     @property
@@ -59,7 +59,7 @@ def asked_position(text: str) -> EntryPosition:
     made = position_of(text)
     if made is None:
         hint = "Give a journal and an offset: mysql-bin.000007:1547."
-        raise ConfigError(f"{text!r} is no position", place="--position", hint=hint)
+        raise ConfigError(f"{text!r} is not a position", place="--position", hint=hint)
     try:
         made.version()
     except PositionError as error:
@@ -71,5 +71,5 @@ def _moment(text: str, place: str = "--time") -> datetime:
     moment = moment_of(text)
     if moment is None:
         hint = "Give a date and time: 2026-11-26T21:30:00, or with +00:00 at its end for UTC."
-        raise ConfigError(f"{text!r} is no time", place=place, hint=hint)
+        raise ConfigError(f"{text!r} is not a time", place=place, hint=hint)
     return moment

@@ -32,7 +32,7 @@ _HINT = "Read these rows in the source's binlog, or in Spark: SELECT ... VERSION
 
 
 def identity(vector: Mapping[str, Any] | None) -> str:
-    """Returns what tells the vectors of a file apart, "" for a file without one."""
+    """Returns a text that identifies the file's deletion vector, "" for a file without one."""
     return f"{vector['storageType']}{vector['pathOrInlineDv']}@{vector.get('offset')}" if vector else ""
 
 

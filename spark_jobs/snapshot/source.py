@@ -1,4 +1,4 @@
-"""The MySQL server of which a snapshot is taken, and connections to it."""
+"""The MySQL server that a snapshot reads, and connections to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result of a table's comparison, or why there is none."""
+"""The result of a table's comparison, or the reason why it could not be compared."""
 
 from __future__ import annotations
 

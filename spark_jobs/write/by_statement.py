@@ -1,4 +1,4 @@
-"""`StatementWriter`: brings a table its changes by one statement of Spark, as one commit."""
+"""`StatementWriter`: writes a table's changes by one statement of Spark, as one commit."""
 
 from __future__ import annotations
 

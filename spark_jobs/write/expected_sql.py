@@ -44,7 +44,7 @@ class SqlChecks:
     judge: RowJudge
 
     def evaluate(self, asked: Sequence[Expectation]) -> None:
-        """Evaluates the expectations, one after the other. Raises LakeError when Spark is away."""
+        """Evaluates the expectations, one after the other. Raises LakeError when Spark is down."""
         ready, state, failed = self.ready, self.ready.prepared.state, self.judge.failed
         changes = ready.changes
         if failed is not None:

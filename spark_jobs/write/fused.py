@@ -31,6 +31,6 @@ def write_all(sessions: Sessions, orders: Sequence[Order], tasks: int) -> list[O
             found = places.mapInArrow(partial(written_by_task, tuple(orders)), OUTCOME_DDL).toArrow().sort_by("place")
     except (PySparkException, SluiceError) as error:
         why = raised_by_task(error)
-        log.warning("the job of small tables failed: each gets a statement of its own", tables=len(orders), why=why)
+        log.warning("the job of small tables failed: each table gets a separate statement", tables=len(orders), why=why)
         return [Outcome(why=why)] * len(orders)
     return [Outcome(**row) for row in found.drop_columns(["place"]).to_pylist()]

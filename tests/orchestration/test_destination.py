@@ -176,9 +176,17 @@ def test_an_asset_says_that_its_rule_does_not_fit(tmp_path: Path) -> None:
         (GOOD + "  tables: []\n", 5, "tables: is empty"),
         (GOOD + "  rules: {tables: {a.b: {exclude: [x], mask: {x: sha256}}}}\n", 5, "leaves out the column 'x' and"),
         (GOOD + "  rules: {tables: {a.b: {mask: {x: sha256}}}}\n", 5, "the mask sha256 of the column 'x' has no salt"),
-        (GOOD + "  rules: {tables: {a.b: {where: x ~ 1}}}\n", 5, "'x ~ 1' is no condition: Invalid expression"),
-        (GOOD + "  rules: {tables: {a.b: {mask: {x: md5}}}}\n", 5, "rules: 'md5' is no mask (rules, x); Write sha256"),
-        (GOOD + "  rules: {tables: {a.b: {mask: {x: {truncate: 1, constant: 2}}}}}\n", 5, "'constant': 2} is no mask"),
+        (GOOD + "  rules: {tables: {a.b: {where: x ~ 1}}}\n", 5, "'x ~ 1' is not a condition: Invalid expression"),
+        (
+            GOOD + "  rules: {tables: {a.b: {mask: {x: md5}}}}\n",
+            5,
+            "rules: 'md5' is not a mask (rules, x); Write sha256",
+        ),
+        (
+            GOOD + "  rules: {tables: {a.b: {mask: {x: {truncate: 1, constant: 2}}}}}\n",
+            5,
+            "'constant': 2} is not a mask",
+        ),
     ],
 )
 def test_a_malformed_file_is_reported_with_place_and_remedy(

@@ -65,7 +65,7 @@ class ClusterCanalConnector(CanalConnector):
             except (ServiceUnavailable, SessionError, CursorError, RunsNowhere) as error:
                 if time.monotonic() > deadline or _is_final(error):
                     raise
-                log.info("looks for the server that runs the destination", destination=self.destination, why=str(error))
+                log.info("looking for the server of the destination", destination=self.destination, why=str(error))
             self._sleep(pause)
             pause = min(2 * pause, 3.0)
 
@@ -73,7 +73,7 @@ class ClusterCanalConnector(CanalConnector):
         try:
             return super().get_without_ack(batch_size, timeout_seconds)
         except (ServiceUnavailable, SessionError) as error:
-            log.info("connects again", destination=self.destination, why=str(error))
+            log.info("reconnecting", destination=self.destination, why=str(error))
             self.connect()
             return super().get_without_ack(batch_size, timeout_seconds)
 

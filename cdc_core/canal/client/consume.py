@@ -1,4 +1,4 @@
-"""The loop of a consumer: takes batches, hands their events to a handler, acks; and what it does about errors.
+"""The loop of a consumer: takes batches, hands their events to a handler, acks, and handles errors.
 
 A batch is acked when the handler has taken all of it. When the handler fails it gets the same batch again, a few times;
 then the consumer stops, or puts the batch aside and goes on, as its policy says.
@@ -69,7 +69,7 @@ class Consumer:
 
     def run(self, stop: threading.Event | None = None, *, batches: int | None = None) -> int:
         """Until `stop` is set, or after so many batches; how many were done. Raises the handler's error when the policy
-        is to stop; the batch is rolled back then. A server that is away is waited for."""
+        is to stop; the batch is rolled back then. A server that is down is waited for."""
         try:
             return self._run(stop or threading.Event(), batches)
         except _Stopped as stopped:

@@ -1,4 +1,4 @@
-"""What a consumer does with events: a class with a method for each kind, of which a program overrides what it needs."""
+"""The base class for a consumer's handler of events. A program overrides the methods for the kinds that it needs."""
 
 from __future__ import annotations
 

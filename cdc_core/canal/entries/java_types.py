@@ -108,7 +108,7 @@ def java_types(column: Column) -> JavaTypes:
 
 
 def mysql_type(column: Column) -> str:
-    """The type as declared; where only the binlog tells, its name."""
+    """The declared type, or the type's name if only the binlog describes the column."""
     code = Type(column.type_code)
     return column.column_type or _NAMES.get(code, code.name.lower()) + (" unsigned" if column.unsigned else "")
 

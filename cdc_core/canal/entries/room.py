@@ -1,4 +1,4 @@
-"""Memory that is used again: fresh pages cost more than what is written to them.
+"""Reused memory for output: fresh pages cost more than writing to them.
 
 A Room lends parts of one buffer until it is cleared; what does not fit is fresh memory, and the buffer is larger the
 next time. Rooms keep a few of them, so that not every thread holds its own.

@@ -130,7 +130,7 @@ class EntryImages(Sequence[Values]):
 
 def _form(java_type: int, kind: str) -> int:
     """In which form the target takes a value: bytes of BLOB and BINARY, numbers of BIT, ENUM and SET, others as
-    Canal's text. Canal gives a NULL in a SET the type BLOB: MySQL's name tells it."""
+    Canal's text. Canal gives a NULL in a SET the type BLOB; MySQL's type name identifies it."""
     if java_type == JavaType.BIT or kind[:4].lower() in _LABELLED:
         return NUMBER
     return RAW if java_type == JavaType.BLOB else TEXT

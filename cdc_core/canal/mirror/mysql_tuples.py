@@ -15,7 +15,7 @@ from cdc_core.canal.scan.entries import ROW, read_field
 from cdc_core.compiled.kernel import BYTES, LONGS, OUT_BYTES, Bytes, Longs, helper, int64, kernel, named, records
 
 _PART = 4  # numbers of a part: the start and end of a store value, the first row and the one after the last
-_CELL, _ROW = 6, 4  # bytes at most of a value beside its text (NULL and a comma), of a row beside its values
+_CELL, _ROW = 6, 4  # bytes at most of a value besides its text (NULL and a comma), of a row besides its values
 _HEX = 0x78  # the x before bytes
 _NULL = np.frombuffer(b"NULL", np.uint8)
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
@@ -47,7 +47,7 @@ _ORDER = named(_Order, LONGS, LONGS, LONGS, types.int64, types.int64)
 
 
 def tuples(images: EntryImages) -> str | None:
-    """Returns `(...), (...)`, or None where a value is not of its type: which one, the values themselves tell.
+    """Returns `(...), (...)`, or None if a value does not fit its type; reading the values one by one shows which.
 
     A byte of a value becomes at most two, in each column of the target that has the value."""
     order = _order(images.columns)
@@ -164,7 +164,7 @@ def _put_tuple(data: Bytes, start: int, end: int, order: _Order, cells: Any, out
 @kernel(types.int64(BYTES, LONGS, _ORDER, records(CELL, writable=True), OUT_BYTES))
 def _put_tuples(data: Bytes, parts: Longs, order: _Order, cells: Any, out: Bytes) -> int:
     """Writes the rows of all parts. Returns the end, -1 for a row that is not as the order has it, or for which there
-    is no room."""
+    is not enough room."""
     at = int64(0)
     for part in range(0, len(parts), _PART):
         place, number = parts[part], int64(0)

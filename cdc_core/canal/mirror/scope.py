@@ -13,7 +13,7 @@ from cdc_core.schema.sql_text import Dialect
 
 def effects_of(sql: str, database: str, table: str) -> tuple[Sequence[Effect], bool]:
     """What the statement does, and whether its text is understood. `table`: the name of one of its tables as the source
-    has it, which tells whether it keeps names in lower case."""
+    has it, which shows whether it keeps names in lower case."""
     found, understood = effects(sql, database)
     names = {name for effect in found for _, name in tables_of(effect)}
     if table not in names and table in map(str.lower, names):

@@ -1,4 +1,4 @@
-"""Groups as SQL: what is the same for all kinds of targets, and what each says in its own way."""
+"""Groups as SQL: the common part, and the interface for the dialect of each target."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The table `sluice_mirror` of the target's database has a line for each destination and client. A batch that was applied
 and not acked comes again, and its events at or below that place are left out. Where a DDL statement cannot be in a
-transaction, it is noted before it is run, so that after a crash "it is done already" is told from a real error.
+transaction, it is noted before it is run, so that after a crash "already done" differs from a real error.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class MirrorPlace:
     execute_time: int = 0
 
     def covers(self, other: MirrorPlace) -> bool:
-        """Whether the other event is this one or lies before it. Of another server nobody can tell: it is new.
+        """Whether the other event is this one or comes before it. An event of another server counts as new.
 
-        Raises PositionError for one that lies before it and was written later: the binlog was reset (RESET MASTER)."""
+        Raises PositionError for one that comes before it and was written later: the binlog was reset (RESET MASTER)."""
         if self.server_id != other.server_id:
             return False
         mine, its = journal_number(self.journal_name), journal_number(other.journal_name)
@@ -132,7 +132,7 @@ class Target:
         return self.reached
 
     def take(self, groups: Iterable[RowGroup]) -> None:
-        """Begins to run groups in the open transaction, beside the caller. Raises what `apply` raises."""
+        """Begins to run groups in the open transaction, in another thread. Raises what `apply` raises."""
         for group in groups:
             if not self._running:
                 self._guarded(self._begun)  # the worker finds it open
@@ -142,7 +142,7 @@ class Target:
 
     def apply(self, groups: Iterable[RowGroup], until: MirrorPlace) -> None:
         """These groups, those taken before them, and the place, or nothing. Raises TableStopped for a row that the
-        target refuses, SourceUnavailable when it is away."""
+        target refuses, SourceUnavailable when it is down."""
         self.take(groups)
         while self._running:
             self._guarded(self._running.popleft().result)

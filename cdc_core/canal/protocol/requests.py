@@ -140,7 +140,7 @@ def _check_name(destination: str) -> None:
 
 def _client_id(text: str) -> int:
     if not (len(text) <= _DIGITS and text.isascii() and text.isdigit() and int(text) <= _MOST_CLIENT):
-        raise Refused(BAD_REQUEST, f"client id {text[:40]!r} is no number from 0 to {_MOST_CLIENT}")
+        raise Refused(BAD_REQUEST, f"client id {text[:40]!r} is not a number from 0 to {_MOST_CLIENT}")
     return int(text)
 
 

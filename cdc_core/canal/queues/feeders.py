@@ -56,7 +56,7 @@ class Feeders:
                 feeder = Feeder(destination, self._traffic)
                 self._feeders[name] = destination, feeder
                 feeder.start()
-                log.info("a message queue is fed", destination=name)
+                log.info("feeding a message queue", destination=name)
 
     def _stop(self, names: list[str]) -> None:
         if names:

@@ -16,7 +16,7 @@ from cdc_core.canal.entries.wire import put_digits
 from cdc_core.compiled.kernel import Bytes, Longs, helper, int64, named
 from cdc_core.rows.columns.json_scalar import put_quoted
 
-ESCAPED = 6  # bytes at most of an escaped byte; a cell has more bytes beside its texts than their punctuation takes
+ESCAPED = 6  # bytes at most of an escaped byte; a cell has more bytes besides its texts than their punctuation takes
 VALUES, CHANGED, MYSQL_TYPES, JAVA_TYPES, KEY_NAMES = range(5)  # what of a row's cells is written
 _FIXED = 512  # bytes of a message that are of no row and no name
 

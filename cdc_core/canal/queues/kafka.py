@@ -69,7 +69,7 @@ def settings(properties: dict[str, str]) -> dict[str, Any]:
         "acks": "all",
         "enable.idempotence": True,
         "enable.gapless.guarantee": True,
-        "message.timeout.ms": _number(properties, "delivery.timeout.ms", 0),  # 0: for as long as the broker is away
+        "message.timeout.ms": _number(properties, "delivery.timeout.ms", 0),  # 0: for as long as the broker is down
         "queue.buffering.max.kbytes": max(memory >> 10, 1024),
         "message.max.bytes": _number(found, "message.max.bytes", _MOST_BYTES),
         "log_level": 3,
@@ -81,7 +81,7 @@ def _number(values: dict[str, Any], name: str, default: int) -> int:
         return int(values.get(name, default))
     except ValueError:
         raise ConfigError(
-            f"{values[name]!r} is no number", place=f"kafka.{name}", hint=f"Correct kafka.{name}."
+            f"{values[name]!r} is not a number", place=f"kafka.{name}", hint=f"Correct kafka.{name}."
         ) from None
 
 
@@ -106,7 +106,7 @@ class Kafka:
         return f"<Kafka {self._settings['bootstrap.servers']}>"
 
     def _told(self, error: KafkaError) -> None:
-        """Of the client itself: a broker that is away, most of all. It is tried again by itself."""
+        """Of the client itself: a broker that is down, most of all. It is tried again by itself."""
         self._trouble = error.str()
         if error.fatal():
             self._failed = self._failed or (error, "", None)

@@ -42,7 +42,7 @@ class Outgoing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClaimFacts:
-    """What a claim's messages say beside its entries. `ts`: milliseconds since the epoch."""
+    """The fields of a claim's messages that are not in its entries. `ts`: milliseconds since the epoch."""
 
     batch_id: int
     ts: int

@@ -64,7 +64,7 @@ class TopicTarget:
 
 
 class TopicRules:
-    """Raises ConfigError for a pattern that is no regular expression."""
+    """Raises ConfigError for a pattern that is not a regular expression."""
 
     def __init__(self, config: QueueConfig) -> None:
         self._config = config

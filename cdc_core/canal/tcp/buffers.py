@@ -1,4 +1,4 @@
-"""Memory for replies that is used again: fresh pages cost more than what is written to them."""
+"""Reused memory for replies: fresh pages cost more than writing to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One connection of a Canal client: reads requests, answers one after the other, and ends what is idle or slow.
+"""One connection of a Canal client: reads requests, answers them in order, and closes when the client is idle or slow.
 
 After an error that ends the connection it goes on reading for a while: a closed socket resets the client's next
 request, and takes the reason from it.
@@ -271,7 +271,7 @@ def _told(preparing: asyncio.Future[Any]) -> None:
 
 
 def _bug(error: Exception) -> Exception | None:
-    """The error itself, for its stack trace, where it is no refusal."""
+    """The error itself, for its stack trace, unless it is a refusal."""
     from cdc_core.errors import SluiceError
 
     return None if isinstance(error, SluiceError) else error

@@ -1,4 +1,4 @@
-"""The `/v1` calls of who reads a table while the stream goes on: open, renew and note, break off, close."""
+"""The `/v1` calls of a snapshot's reader: open, renew with its progress, break off, close."""
 
 from __future__ import annotations
 

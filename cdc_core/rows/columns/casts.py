@@ -29,7 +29,7 @@ _TYPES = {
 
 def cast_type(column: Column, kind: pa.DataType) -> pa.DataType:
     """The type of the column's values, which is `kind` without a rule. Raises SchemaError for labels of which one is
-    empty: it could not be told from an invalid value."""
+    empty: it would look like an invalid value."""
     if column.cast is Cast.ENUM and "" in column.labels:
         raise unsupported(
             column, "its empty label has the text of an invalid value", "Leave ENUM as label in its rule."
@@ -39,7 +39,7 @@ def cast_type(column: Column, kind: pa.DataType) -> pa.DataType:
 
 def cast(cells: Cells, values: pa.Array) -> pa.Array:
     """The values in the type of their rule; the same without one. Raises DecodeError for a number that is too large,
-    and for a time that is no instant."""
+    and for a local time that does not exist."""
     match cells.column.cast:
         case None | Cast.DATETIME_STRING:  # a column that is read as text
             return values
@@ -70,5 +70,5 @@ def _instants(cells: Cells, values: pa.Array) -> pa.Array:
     fits = exist & (instants >= EARLIEST) & (instants <= LATEST)
     if cells.zero_dates == "fail" and not fits[present].all():
         image = int(np.flatnonzero(present & ~fits)[0])
-        raise cells.error(image, f"a time that is no instant in {zone}, {values[image]}", _NO_INSTANT)
+        raise cells.error(image, f"a local time that does not exist in {zone}, {values[image]}", _NO_INSTANT)
     return pa.array(instants, pa.int64(), mask=~(present & fits)).view(_INSTANT)

@@ -17,8 +17,8 @@ _LOGGING = "log_slave_updates", "log_replica_updates"
 
 
 def check_continuity(conn: Connection, history: LogPosition) -> None:
-    """Raises SourceBehind when the server lacks a transaction from before `history`, as far as GTIDs tell; SourceError
-    when the server does not write replicated transactions to its binlog."""
+    """Raises SourceBehind if, by its GTIDs, the server lacks a transaction from before `history`; SourceError if the
+    server does not write replicated transactions to its binlog."""
     lacking = missing(conn, history.postion.gtid)
     if lacking:
         raise SourceBehind(

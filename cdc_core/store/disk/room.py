@@ -1,7 +1,7 @@
 """How much the store on disk may take with `auto`: 8 GiB, or a fifth of what the disk has for it if that is less.
 
-The stores beside it share that fifth evenly. It is a share of what is free at the moment, and nothing is reserved: so
-it is to be asked again from time to time.
+The stores in the same directory share that fifth evenly. It is a share of what is free at the moment, and nothing is
+reserved: so it is to be asked again from time to time.
 """
 
 from __future__ import annotations

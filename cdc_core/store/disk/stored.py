@@ -1,4 +1,4 @@
-"""A segment whose block is in a volume: to the log a segment like another, to memory an extent."""
+"""A segment whose block is in a volume. The log uses it like any other segment; in memory it is only an extent."""
 
 from __future__ import annotations
 

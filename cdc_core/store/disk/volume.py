@@ -18,7 +18,7 @@ import numpy as np
 from cdc_core.store.disk.record import Bytes, Record, head, parse
 
 VOLUME = ".volume"
-HEADS = ".heads"  # beside a complete volume: the heads of its records again
+HEADS = ".heads"  # next to a complete volume: a copy of the heads of its records
 
 Write = Callable[[int, Sequence[bytes | memoryview]], int]
 
@@ -90,7 +90,7 @@ class Volume:
         self.size, self._map = size, None
 
     def complete(self, records: Sequence[Record]) -> None:
-        """Nothing is appended any more: makes it durable, and writes its heads beside it."""
+        """Makes the volume durable and writes its heads next to it. Nothing is appended any more."""
         self.flush()
         with self.path.with_suffix(HEADS).open("wb") as file:
             for one in records:
@@ -100,7 +100,8 @@ class Volume:
         self.close()
 
     def heads(self) -> list[tuple[int, Record]] | None:
-        """The records by the file beside it, with their offsets; None where that does not describe the whole volume."""
+        """Returns the records by the file of heads, with their offsets; None if it does not describe the whole
+        volume."""
         try:
             data = np.fromfile(self.path.with_suffix(HEADS), np.uint8)
         except OSError:

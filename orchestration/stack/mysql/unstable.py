@@ -1,4 +1,4 @@
-"""MySQL 9 from Debian's unstable suite, unpacked into a directory of its own and run with its own loader.
+"""MySQL 9 from Debian's unstable suite, unpacked into a separate directory and run with its own loader.
 
 The system's packages, package lists and libraries stay as they are. The suite's version changes: use it to try a newer
 server, not to rely on one.

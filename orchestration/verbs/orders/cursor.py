@@ -18,14 +18,14 @@ class Rollback(Order):
     VERB, READS = "rollback", False
 
     batch_id: int | None = Field(
-        None, description="Give back this batch, and all else that its run holds; without it, all claims."
+        None, description="Give back this batch and the other claims of its run; without it, all claims."
     )
 
 
 class Reset(Order):
     """Set a destination's cursor to another place: changes are read again, or skipped.
 
-    Repeated rows are in the lake once. By default only what it would mean is shown."""
+    Rows that are read again are applied once. By default it only shows what it would do."""
 
     VERB, READS = "reset", False
 
@@ -38,7 +38,7 @@ class Reset(Order):
         "second, or the last before it.",
     )
     gtid: Annotated[str | None, Cli(metavar="SET")] = Field(
-        None, description="A set of GTIDs: the first transaction that is not in it."
+        None, description="A GTID set: the first transaction that is not in it."
     )
     batch: int | None = Field(
         None, description="Where this batch began: a batch_id in the metadata of a table's materializations."
@@ -49,11 +49,11 @@ class Reset(Order):
     earliest: bool = Field(False, description="The oldest binlog of the source.")
     latest: bool = Field(False, description="The end of the source; set `skip` as well.")
     anew: bool = Field(False, description="The end of the source; all tables stop until they are reloaded.")
-    skip: bool = Field(False, description="Allow a place ahead of the cursor: the lake never gets what is skipped.")
+    skip: bool = Field(False, description="Allow a place ahead of the cursor: the lake never gets the changes between.")
     all_clients: Annotated[bool, Cli("--all")] = Field(False, description="Set the cursors of all clients.")
     moved: bool = Field(False, description="The source is another server now.")
-    epoch: int = Field(0, ge=0, description="Number the new epoch so at least: where the lake has later ones.")
-    identity: str = Field("", description="Take over this identity, by which the lake knows its writer.")
+    epoch: int = Field(0, ge=0, description="The least number of the new epoch: for a lake that has later ones.")
+    identity: str = Field("", description="Take over this identity: the lake accepts only the writer that it knows.")
     dry_run: DryRun = Field(True, description=ONLY_SHOW)
 
     @model_validator(mode="after")
@@ -66,7 +66,7 @@ class Reset(Order):
         if self.position is not None and self.to is None:
             raise ValueError("position is not FILE:OFFSET; write it as in mysql-bin.000003:4711")
         if self.timestamp is not None and self.to is None:
-            raise ValueError("timestamp is no time; write it as in 2026-11-21T12:00:00Z, or as milliseconds since 1970")
+            raise ValueError("timestamp is not a time; write it as in 2026-11-21T12:00:00Z, or milliseconds since 1970")
         return self
 
     @property

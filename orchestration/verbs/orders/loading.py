@@ -24,21 +24,21 @@ class Copy(Order):
 class Snapshot(Order):
     """Bring tables into the lake, or reload them, while the stream goes on.
 
-    An interrupted snapshot goes on where it was when it is started again."""
+    Start an interrupted snapshot again, and it continues where it was."""
 
     VERB, POOL = "snapshot", "own"
     SUMS = ("rows",)
 
     tables: Tables = Field([], description=ALL)
     rows_per_chunk: int = Field(250_000, ge=1, description="About how many rows a chunk has.")
-    connections: int = Field(4, ge=1, description="Chunks read at once, each over a connection of its own.")
+    connections: int = Field(4, ge=1, description="Chunks read at once, each over its own connection.")
     rows_per_second: Annotated[float | None, Cli("--rate")] = Field(
-        None, ge=1, description="The most rows a second; without it, no limit."
+        None, ge=1, description="The most rows a second. Default: no limit."
     )
     replica: Annotated[str, Cli("--from", metavar="HOST:PORT")] = Field(
         "", description="Read from this replica (HOST:PORT), by the same account."
     )
-    read_on: ReadOn = Field("", description="Who reads: driver or executors; by default the executors of a cluster.")
+    read_on: ReadOn = Field("", description="Who reads: driver or executors. Default: the executors of a cluster.")
     cancel: bool = Field(False, description="End the tables' open snapshots instead.")
 
     @field_validator("replica")
@@ -46,7 +46,7 @@ class Snapshot(Order):
     def _is_address(cls, replica: str) -> str:
         host, _, port = replica.rpartition(":")
         if replica and not (host and port.isdigit()):
-            raise ValueError("no address; give HOST:PORT, e.g. replica1:3306")
+            raise ValueError("not an address; give HOST:PORT, e.g. replica1:3306")
         return replica
 
 
@@ -55,7 +55,7 @@ class Remake(Order):
 
     VERB, POOL = "remake", "merges"
 
-    table: Table = Field(description="database.table, of which the lake has a change log.")
+    table: Table = Field(description="database.table; the lake must have its change log.")
     begin: Annotated[str, Cli(metavar="copy|nothing|VERSION")] = Field(
         description="copy (its last copy or snapshot), nothing (its log alone), or one of its versions."
     )
@@ -65,5 +65,5 @@ class Remake(Order):
     @classmethod
     def _is_begin(cls, begin: str) -> str:
         if begin not in ("copy", "nothing") and not begin.isdecimal():
-            raise ValueError("write copy, nothing, or the number of a version, as DESCRIBE HISTORY has it")
+            raise ValueError("write copy, nothing, or the number of a version in DESCRIBE HISTORY")
         return begin

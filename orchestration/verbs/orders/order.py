@@ -31,8 +31,8 @@ Table = Annotated[str, Cli(argument="table")]
 ReadOn = Annotated[str, Cli(metavar="driver|executors")]
 DryRun = Annotated[bool, Cli("--dry-run/--yes")]
 SOME = "database.table, one or more."
-ALL = "database.table, one or more; all captured tables without one."
-ONLY_SHOW = "Only show what would be done; without it, do it."
+ALL = "database.table, one or more. Default: all captured tables."
+ONLY_SHOW = "Only show what would be done, which is the default; or do it."
 
 
 class Order(BaseModel):

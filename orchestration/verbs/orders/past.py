@@ -14,8 +14,8 @@ class _Past(Order):
 
     SUMS = ("put",)
 
-    tables: Tables = Field([], description="database.table, one or more; all that the changes touched without one.")
-    force: bool = Field(False, description="Also rows that were changed since; without it they are listed, and left.")
+    tables: Tables = Field([], description="database.table, one or more. Default: all tables that the changes touched.")
+    force: bool = Field(False, description="Also rows that were changed since; without it they are only listed.")
     dry_run: DryRun = Field(True, description=ONLY_SHOW)
 
 
@@ -27,22 +27,22 @@ class _Changes(_Past):
     )
     gtid: Annotated[str, Cli(metavar="GTID")] = Field("", description="One transaction.")
     since: Annotated[str, Cli(metavar="TIME")] = Field(
-        "", description="All batches that ended then or later: 2026-11-26T12:00:00Z; without a zone it is local time."
+        "", description="All batches that ended then or later: 2026-11-26T12:00:00Z; local time without a zone."
     )
-    until: Annotated[str, Cli(metavar="TIME")] = Field("", description="All batches that ended then or before.")
+    until: Annotated[str, Cli(metavar="TIME")] = Field("", description="All batches that ended by then.")
 
     @model_validator(mode="after")
     def _one_part(self) -> Self:
         if sum(map(bool, (self.batch, self.gtid, self.since or self.until))) != 1:
-            raise ValueError("not exactly one part of the past; give one of batch, gtid, since with or without until")
+            raise ValueError("give exactly one of batch, gtid, and since or until")
         return self
 
 
 class Undo(_Changes):
     """Set rows of the lake back to what they were before batches or a transaction.
 
-    A row that was changed since is listed and left. What is done is noted with its reason, `sluice verify` knows it,
-    and `sluice redo` takes it back. By default only what it would mean is shown."""
+    Rows that were changed since are listed and not touched. The undo is recorded with its reason: `sluice verify` knows
+    it, and `sluice redo` takes it back. By default it only shows what it would do."""
 
     VERB, POOL = "undo", "own"
 
@@ -50,8 +50,8 @@ class Undo(_Changes):
 class Replay(_Changes):
     """Apply batches or a transaction to the lake's rows again.
 
-    A row that is neither as before the changes nor as after them is listed and left. By default only what it would mean
-    is shown."""
+    A row is listed and not touched if it is neither as before the changes nor as after them. By default it only shows
+    what it would do."""
 
     VERB, POOL = "replay", "own"
 
@@ -59,26 +59,25 @@ class Replay(_Changes):
 class Redo(_Past):
     """Take an undo back: its rows become again what they were.
 
-    A row that was changed since is listed and left. By default only what it would mean is shown."""
+    Rows that were changed since are listed and not touched. By default it only shows what it would do."""
 
     VERB, POOL, BY_SHARDS = "redo", "own", False
 
-    number: int = Field(0, ge=0, description="The number of the undo, as it was reported.")
+    number: int = Field(0, ge=0, description="The number that the undo reported.")
 
     @field_validator("number")
     @classmethod
     def _is_number(cls, number: int) -> int:
         if not number:
-            raise ValueError("give the number of the undo, as it was reported")
+            raise ValueError("give the number that the undo reported")
         return number
 
 
 class Restore(Order):
     """Set the lake and the cursor back to one place of the source, together.
 
-    All tables get the rows that they had there, and the next run goes on from there. Killed in between, it may be
-    started again; without that the tables are right when reading has come to where it was. By default only what it
-    would mean is shown."""
+    All tables get the rows that they had there, and the next run continues from there. If it is killed, start it again;
+    otherwise the tables are right once the stream has caught up. By default it only shows what it would do."""
 
     VERB = "restore"
 

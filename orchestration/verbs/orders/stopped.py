@@ -35,9 +35,9 @@ class Ddl(Order):
 class Pause(Order):
     """Pause a table, or the whole destination.
 
-    A paused table stays as it is while the others go on. No change is lost: if some came meanwhile, resume copies the
-    table from the source. A paused destination reads nothing, and its cursor stays: resume it before the source purges
-    its binlogs. A restart of the service resumes it too."""
+    A paused table stays as it is while the others go on. No change is lost: if there were any, resume copies the table
+    from the source. A paused destination reads nothing, and its cursor stays: resume it before the source purges its
+    binlogs. A restart of the service resumes it too."""
 
     VERB, READS = "pause", False
 
@@ -59,8 +59,8 @@ class Resume(Order):
 class Accept(Order):
     """Take the batch at which an expectation blocked a table, as it is.
 
-    What blocks the table is a warning until it has passed the batch. If its changes were acked meanwhile, it is copied
-    from the source; a table that is merged from its change log is tried again at once."""
+    The expectation only warns until the table has passed the batch. If changes of the table were acked meanwhile, it is
+    copied from the source; a table that is merged from its change log is tried again at once."""
 
     VERB = "accept"
 
@@ -84,8 +84,8 @@ class Drop(Order):
 class Requeue(Order):
     """Bring rows of a table's quarantine into the table, in one commit: as they are, or with other values.
 
-    The rows are the last ones that the source had. They are not evaluated again. With values, the lake differs from the
-    source on purpose, until the next change of the row."""
+    Each row is the source's last version of it, and is not evaluated again. With other values the lake differs from the
+    source on purpose, until the row's next change."""
 
     VERB = "requeue"
 

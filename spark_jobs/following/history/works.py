@@ -36,7 +36,7 @@ class Works:
         return Historian(merger.follows, merger.sessions, merger.fence, merger.run_id, merger.clock)
 
     def cores(self) -> int:
-        """Returns how many tasks Spark runs at a time. If Spark is away, the first merge says so."""
+        """Returns how many tasks Spark runs at a time. If Spark is down, the first merge says so."""
         with suppress(LakeError):
             return self.merger.sessions.cores()
         return 1

@@ -83,7 +83,7 @@ def test_a_claim_is_as_the_clients_rules_have_it(http: httpx.Client, destination
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
-        ("{", "the text is no rules"),
+        ("{", "the text is not a set of rules"),
         (Rules({TABLE: TableRule(("a",), ("b",))}).to_json(), "both include and exclude"),
         (
             Rules({TABLE: TableRule(masks=(("name", Mask(MaskKind.SHA256, salt=Salt("NO_SUCH_SALT"))),))}).to_json(),

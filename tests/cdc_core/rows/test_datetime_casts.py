@@ -131,7 +131,7 @@ def test_each_minute_of_a_change_is_right(zone: str, day: datetime, left_out: in
 def test_a_time_that_is_no_instant_is_as_a_date_that_does_not_exist(zone: str, moment: datetime) -> None:
     """It stops its table, or is NULL; the error says which time, in which zone, and what to do."""
     around = [datetime(2024, 3, 31, 1, 59, 59), moment, datetime(2024, 3, 31, 3)]
-    with pytest.raises(DecodeError, match="row image 1: a time that is no instant in") as caught:
+    with pytest.raises(DecodeError, match="row image 1: a local time that does not exist in") as caught:
         decoded(instant(zone), *around)
     assert f"{zone}, {moment}" in caught.value.message
     assert "sluice.zero.dates" in caught.value.hint

@@ -151,7 +151,7 @@ def test_privileges_of_a_role_count(mysql8: MySqlServer) -> None:
 
 def test_the_servers_own_id_is_refused(mysql8: MySqlServer) -> None:
     """The error has the key that holds our id."""
-    with pytest.raises(SourceError, match="server id 1 is that of the server") as caught:
+    with pytest.raises(SourceError, match="server id 1 is already used by the server") as caught:
         check(settings_of(mysql8, slave_id=1))
     assert "canal.instance.mysql.slaveId" in caught.value.hint
 
@@ -164,6 +164,6 @@ def test_another_replicas_id_is_refused(mysql8: MySqlServer, monkeypatch: pytest
     check(settings)
     check(replace(settings, slave_id=778))
     monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
-    with pytest.raises(SourceError, match="server id 777 is that of the replica"):
+    with pytest.raises(SourceError, match="server id 777 is already used by the replica"):
         check(settings)
     conn._force_close()

@@ -112,7 +112,7 @@ def test_a_service_that_is_away_is_asked_once_a_round(instance: dg.DagsterInstan
     service, clock = Service("a", "b", "c"), Clock()
     service.away, shared = unavailable("http://s:1", "refused"), Round(clock)
     said = ticks(service, shared, instance)
-    assert all("service away: the service does not answer: refused" in str(one) for one in said.values())
+    assert all("the service is unavailable: the service does not answer: refused" in str(one) for one in said.values())
     assert service.asked == ["all"]
     service.away, clock.now = None, 5.0
     assert set(ticks(service, shared, instance).values()) == {_DRAINED}

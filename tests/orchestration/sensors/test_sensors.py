@@ -309,7 +309,7 @@ def test_a_service_that_is_away_is_a_skip_reason(instance: dg.DagsterInstance, m
     monkeypatch.setattr(canal, "status", away)
 
     assert said(tick(canal, instance)).startswith(
-        "service away: the service does not answer: connection refused at http"
+        "the service is unavailable: the service does not answer: connection refused at http"
     )
 
 

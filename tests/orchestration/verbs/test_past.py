@@ -70,8 +70,11 @@ class TestTransaction:
     @pytest.mark.parametrize(
         ("part", "words"),
         [
-            (asked(None), "cannot be told from others of its batches: why"),
-            (asked(BinlogDouble([], purged=True)), "cannot be told from others of its batches: the journal was purged"),
+            (asked(None), "cannot be separated from the others in its batches: why"),
+            (
+                asked(BinlogDouble([], purged=True)),
+                "from the others in its batches: the journal was purged",
+            ),
             (asked(BinlogDouble(["a"])), "binlog does not have the transaction"),
         ],
     )

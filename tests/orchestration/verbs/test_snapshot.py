@@ -127,7 +127,7 @@ def test_limits_that_let_nothing_through_are_refused(conf: Path) -> None:
         assert f"{field} is '0" in done.failure
         assert "input should be greater than or equal to 1" in done.failure
     for field, value, words in (
-        *(("replica", address, "no address") for address in ("replica", ":3306", "replica:x")),
+        *(("replica", address, "not an address") for address in ("replica", ":3306", "replica:x")),
         ("read_on", "cluster", "must be driver or executors"),
     ):
         with pytest.raises(ValidationError, match=words):

@@ -36,7 +36,7 @@ class TestOrders:
     @pytest.mark.parametrize("order", [Undo, Replay])
     def test_one_part(self, order: type[Order], fields: dict[str, Any]) -> None:
         """An order asks for one part of the past."""
-        with pytest.raises(ValidationError, match="not exactly one part of the past"):
+        with pytest.raises(ValidationError, match="give exactly one of batch"):
             order(**fields)
 
     def test_parts(self) -> None:

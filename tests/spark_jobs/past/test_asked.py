@@ -20,13 +20,13 @@ class TestAskedPast:
     @pytest.mark.parametrize(
         ("asked", "words"),
         [
-            (AskedPast(batch="x"), "is no batch"),
-            (AskedPast(batch="1-2"), "is no batch"),
-            (AskedPast(batch="1" * 20), "is no batch"),
-            (AskedPast(position="bin:4"), "is no position"),
+            (AskedPast(batch="x"), "is not a batch"),
+            (AskedPast(batch="1-2"), "is not a batch"),
+            (AskedPast(batch="1" * 20), "is not a batch"),
+            (AskedPast(position="bin:4"), "is not a position"),
             (AskedPast(position="bin.000001:99999999999999"), "does not fit"),
-            (AskedPast(time="yesterday"), "is no time"),
-            (AskedPast(until="tomorrow"), "is no time"),
+            (AskedPast(time="yesterday"), "is not a time"),
+            (AskedPast(until="tomorrow"), "is not a time"),
         ],
     )
     def test_unreadable_text(self, asked: AskedPast, words: str, tmp_path: object) -> None:

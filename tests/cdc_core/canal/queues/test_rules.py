@@ -166,5 +166,5 @@ def test_kafkas_properties_as_the_client_takes_them() -> None:
     assert (found["enable.idempotence"], "retries" in found) == (True, False)
     with pytest.raises(ConfigError, match="Java key store"):
         settings({"ssl.truststore.location": "/x.jks"})
-    with pytest.raises(ConfigError, match="'32m' is no number"):
+    with pytest.raises(ConfigError, match="'32m' is not a number"):
         settings({"buffer.memory": "32m"})
