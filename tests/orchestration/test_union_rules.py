@@ -40,7 +40,7 @@ def test_a_union_has_a_pattern_and_columns() -> None:
     [
         ({"shop.orders": {"columns": ["shop"]}}, "tables"),
         ({"shop.orders": {"tables": r"shop_(\d+)\.orders", "column": ["shop"]}}, "column"),
-        ({"shop.orders": {"tables": r"shop_(\d+\.orders", "columns": ["shop"]}}, "no regular expression"),
+        ({"shop.orders": {"tables": r"shop_(\d+\.orders", "columns": ["shop"]}}, "not a regular expression"),
         ({"shop.orders": {"tables": r"shop_(\d+)\.orders"}}, "has 1 groups"),
         ({"orders": {"tables": r"shop_(\d+)\.orders", "columns": ["shop"]}}, "write it as database.table"),
         ({"shop.orders": {"tables": r"shop_\d+\.orders"}}, "no column says whose a row is"),

@@ -93,7 +93,7 @@ def test_what_contradicts_itself_is_refused() -> None:
         check_names("shop.orders", [EVERY[0], EVERY[0]])
     with pytest.raises(ValueError, match="two checks 'a'"):
         check_names("shop.orders", EVERY, taken=["a"])
-    with pytest.raises(ValueError, match="no name of a check"):
+    with pytest.raises(ValueError, match="not a check's name"):
         check_names("shop.orders", [Expectation("a b", NotNull(), ("n",))])
     with pytest.raises(ValueError, match="can only warn"):
         check_severity(Expectation("x", Freshness(1.0), severity=Severity.BLOCK))

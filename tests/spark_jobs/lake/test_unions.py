@@ -59,15 +59,15 @@ def test_a_group_without_a_value_stops_its_table(pattern: str) -> None:
     ("union", "said"),
     [
         (Union("orders", r"a_(\d)\.b", ("a",)), "orders"),
-        (Union("s.t", r"a_(\d\.b", ("a",)), "no regular expression"),
+        (Union("s.t", r"a_(\d\.b", ("a",)), "not a regular expression"),
         (Union("s.t", r"a_(\d)\.b"), "has 1 groups, and columns names 0"),
         (Union("s.t", r"a_(\d)\.b", ("a", "b")), "has 1 groups, and columns names 2"),
         (Union("s.t", r"a_\d\.b"), "no column says whose a row is"),
         (Union("s.t", r"(\w)\.t", ("a",)), "fits the table itself"),
         (Union("s.t", r"a_(\d)\.b", ("A",), "a"), "named twice"),
-        (Union("s.t", r"a_(\d)\.b", ("_sluice_a",)), "no name for a column"),
-        (Union("s.t", r"a_(\d)\.b", ("a b",)), "no name for a column"),
-        (Union("s.t", r"a_(\d)\.b", ("",)), "no name for a column"),
+        (Union("s.t", r"a_(\d)\.b", ("_sluice_a",)), "not a valid name for a column"),
+        (Union("s.t", r"a_(\d)\.b", ("a b",)), "not a valid name for a column"),
+        (Union("s.t", r"a_(\d)\.b", ("",)), "not a valid name for a column"),
     ],
 )
 def test_a_union_that_no_lake_can_have_is_refused(union: Union, said: str) -> None:
