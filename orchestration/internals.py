@@ -16,6 +16,8 @@ from typing import Any
 import dagster as dg
 from dagster._core.definitions.definitions_load_context import DefinitionsLoadContext, DefinitionsLoadType
 from dagster._core.definitions.metadata.metadata_value import CodeLocationReconstructionMetadataValue
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.scheduler.instigation import TickStatus
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 from dagster._core.storage.event_log.sqlite import SqliteEventLogStorage
 from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
@@ -130,3 +132,18 @@ def files_of_run(instance: dg.DagsterInstance, run_id: str) -> tuple[list[Path],
         step = Path(logs.get_captured_local_path([run_id, "compute_logs", "step"], "out"))
         folders = [step.parent.parent]
     return files, folders
+
+
+def delete_skipped_ticks(
+    instance: dg.DagsterInstance, sensor: str, ours: Callable[[str], bool], before: float
+) -> list[str]:
+    """Delete the ticks before a time that started nothing, of the sensors of the code location that has this `sensor`.
+    Return the names of the sensors that are `ours`. Dagster's own `retention` counts whole days."""
+    if instance.schedule_storage is None:
+        return []
+    states = instance.all_instigator_state(instigator_type=InstigatorType.SENSOR)
+    locations = {one.repository_selector_id for one in states if one.instigator_name == sensor}
+    found = [one for one in states if one.repository_selector_id in locations and ours(one.instigator_name)]
+    for one in found:
+        instance.purge_ticks(one.instigator_origin_id, one.selector_id, before, [TickStatus.SKIPPED])
+    return [one.instigator_name for one in found]

@@ -1,4 +1,5 @@
-"""The sensor that deletes old runs of ours with their events: Dagster keeps runs for ever.
+"""The sensor that deletes old runs of ours with their events, and ticks that started nothing: Dagster keeps runs for
+ever, and ticks for a day at least.
 
 It keeps the runs of others, the newest ones of each destination, by which the other sensors go, and each run that has
 the last materialization of an asset. A deleted run takes its lines in the history of the assets with it; the lake's
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -17,13 +19,16 @@ from collections.abc import Callable, Iterator
 import dagster as dg
 
 from cdc_core.errors import ConfigError
-from orchestration.internals import files_of_run
+from orchestration.internals import delete_skipped_ticks, files_of_run
 from orchestration.names import DESTINATION_TAG, JOB_TAG, MERGE_TAG, RUNS_KEPT_DAYS, RUNS_KEPT_VARIABLE
 
+_NAME = "sluice_old_runs"
 _OTHERS_DAYS = 30.0  # at least, of runs that failed and of jobs, with their reasons
 _NEWEST = 25  # of each destination and kind; the sensors look at 12
 _AT_ONCE, _SECONDS = 500, 20.0  # the bounds of one tick
 _INTERVAL = 600
+_SKIPPED_SECONDS = 3600.0  # that a tick is kept which started nothing: 25 MB a day and destination otherwise
+_OURS = re.compile(r"sluice_\w+|\w+_(backlog|needed|alerts)")  # sensors
 _ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
 
@@ -33,7 +38,7 @@ def old_runs_sensor() -> dg.SensorDefinition:
     by_itself = RUNS_KEPT_VARIABLE in os.environ
 
     @dg.sensor(
-        name="sluice_old_runs",
+        name=_NAME,
         minimum_interval_seconds=_INTERVAL,
         default_status=dg.DefaultSensorStatus.RUNNING if by_itself else dg.DefaultSensorStatus.STOPPED,
         description=f"Deletes Sluice's runs of more than {RUNS_KEPT_VARIABLE} days ago, {RUNS_KEPT_DAYS:g} by default.",
@@ -42,7 +47,9 @@ def old_runs_sensor() -> dg.SensorDefinition:
         days = kept_days()
         if not days:
             return dg.SkipReason("old runs are kept")
-        deleted = delete_old(context.instance, days, datetime.datetime.now(datetime.UTC))
+        now = datetime.datetime.now(datetime.UTC)
+        delete_ticks(context.instance, now)
+        deleted = delete_old(context.instance, days, now)
         return dg.SkipReason(f"{deleted} runs deleted that were older than {days:g} days")
 
     return sensor
@@ -56,6 +63,12 @@ def kept_days() -> float:
             return days
     hint = "Set it to a number of days, or to 0 to keep all runs."
     raise ConfigError(f"{text!r} is not a number of days", place=RUNS_KEPT_VARIABLE, hint=hint)
+
+
+def delete_ticks(instance: dg.DagsterInstance, now: datetime.datetime) -> list[str]:
+    """Deletes ticks of our sensors that started nothing, but those of the last hour. Returns the sensors' names."""
+    before = now.timestamp() - _SKIPPED_SECONDS
+    return delete_skipped_ticks(instance, _NAME, lambda name: _OURS.fullmatch(name) is not None, before)
 
 
 def delete_old(

@@ -8,12 +8,19 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.remote_origin import (
+    GrpcServerCodeLocationOrigin,
+    RemoteInstigatorOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, TickData, TickStatus
 from dagster._core.test_utils import instance_for_test
 
 from cdc_core.errors import ConfigError
 from orchestration.names import RUNS_KEPT_VARIABLE
 from orchestration.sensors import old_runs
-from orchestration.sensors.old_runs import delete_old, kept_days, old_runs_sensor
+from orchestration.sensors.old_runs import delete_old, delete_ticks, kept_days, old_runs_sensor
 
 NOW = datetime.datetime.now(datetime.UTC)
 DRAIN, JOB = {"cdc/destination": "shop"}, {"cdc/job_of": "shop"}
@@ -89,3 +96,28 @@ def test_it_runs_by_itself_where_the_stack_says_so(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv(RUNS_KEPT_VARIABLE, "a week")
     with pytest.raises(ConfigError, match=RUNS_KEPT_VARIABLE):
         kept_days()
+
+
+def ticked(instance: dg.DagsterInstance, location: str, sensor: str) -> InstigatorState:
+    """A sensor of a code location that ticked two hours ago, ten minutes ago, and two hours ago with a run."""
+    server = GrpcServerCodeLocationOrigin(host="127.0.0.1", port=1, location_name=location)
+    origin = RemoteInstigatorOrigin(RemoteRepositoryOrigin(server, "__repository__"), sensor)
+    state = InstigatorState(origin, InstigatorType.SENSOR, InstigatorStatus.DECLARED_IN_CODE)
+    instance.add_instigator_state(state)
+    for minutes, status in ((120, TickStatus.SKIPPED), (10, TickStatus.SKIPPED), (120, TickStatus.SUCCESS)):
+        at = NOW.timestamp() - 60 * minutes
+        kind = InstigatorType.SENSOR
+        tick = TickData(state.instigator_origin_id, sensor, kind, status, at, run_ids=[], selector_id=state.selector_id)
+        instance.create_tick(tick)
+    return state
+
+
+def test_ticks_that_started_nothing_go_after_an_hour(instance: dg.DagsterInstance) -> None:
+    """Those of our sensors; not those of others in the same code location, nor of one without us."""
+    ours = [ticked(instance, "sluice", name) for name in ("sluice_old_runs", "cdc_shop_backlog", "shop_alerts")]
+    others = [ticked(instance, "sluice", "their_own"), ticked(instance, "theirs", "cdc_backlog")]
+
+    assert sorted(delete_ticks(instance, NOW)) == ["cdc_shop_backlog", "shop_alerts", "sluice_old_runs"]
+    left = {one: instance.get_ticks(one.instigator_origin_id, one.selector_id) for one in (*ours, *others)}
+    assert [sorted(tick.status.value for tick in left[one]) for one in ours] == 3 * [["SKIPPED", "SUCCESS"]]
+    assert [len(left[one]) for one in others] == [3, 3]
