@@ -16,6 +16,7 @@ from cdc_core.schema.names import split_name
 from orchestration import processes
 from orchestration.failures import failure
 from orchestration.jobs.by_hand import LONG_RUN, access_of
+from orchestration.jobs.clock import schedule_of
 from orchestration.jobs.history import known
 from orchestration.settings import Settings
 from orchestration.verbs.verify import comparison, facts, text
@@ -81,12 +82,7 @@ def audit_job(settings: Settings, parts: dg.Definitions, checks: dg.AssetChecksD
 
 def audit_schedule(settings: Settings, job: dg.JobDefinition) -> dg.ScheduleDefinition:
     """Return the schedule that `audit` in defs.yaml names."""
-    return dg.ScheduleDefinition(
-        name=f"{job.name}_schedule",
-        job=job,
-        cron_schedule=settings.audit,
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-    )
+    return schedule_of(f"{job.name}_schedule", job, settings.audit or "")
 
 
 def _result(settings: Settings, found: Verified) -> dg.AssetCheckResult:

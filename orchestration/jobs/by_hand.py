@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from cdc_core.errors import ConfigError, SluiceError
 from orchestration import processes
 from orchestration.failures import failure
+from orchestration.jobs.clock import schedule_of
 from orchestration.jobs.history import History
 from orchestration.resources import CanalResource, LakeResource
 from orchestration.settings import Settings
@@ -88,13 +89,8 @@ def run_config(job: str, **config: Any) -> dict[str, Any]:
 
 def maintain_schedule(settings: Settings, job: dg.JobDefinition) -> dg.ScheduleDefinition:
     """As `maintain` in defs.yaml says."""
-    return dg.ScheduleDefinition(
-        name=f"{job.name}_schedule",
-        job=job,
-        cron_schedule=settings.maintain,
-        run_config=run_config(job.name, reason="by the schedule of `maintain`"),
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-    )
+    config = run_config(job.name, reason="by the schedule of `maintain`")
+    return schedule_of(f"{job.name}_schedule", job, settings.maintain or "", config=config)
 
 
 def access_of(resources: Any, settings: Settings, run_id: str, *, reads: bool = True) -> Access:

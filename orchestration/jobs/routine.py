@@ -26,6 +26,7 @@ from cdc_core.errors import (
 )
 from orchestration import processes
 from orchestration.failures import failure
+from orchestration.jobs.clock import schedule_of
 from orchestration.settings import Settings
 
 Work = Callable[[dg.OpExecutionContext, Collection[dg.AssetCheckKey]], Iterator[dg.AssetCheckResult]]
@@ -129,10 +130,5 @@ def _retry_or_failure(error: Exception, tried: int) -> Exception:
 
 def drain_schedule(settings: Settings, job: dg.JobDefinition) -> dg.ScheduleDefinition:
     """Starts the drain by the clock, instead of the sensor."""
-    return dg.ScheduleDefinition(
-        name=f"cdc_{settings.names.safe}_schedule",
-        job=job,
-        cron_schedule=settings.starts.cron,
-        tags=settings.names.run_tags,
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-    )
+    name = f"cdc_{settings.names.safe}_schedule"
+    return schedule_of(name, job, settings.starts.cron, tags=settings.names.run_tags)

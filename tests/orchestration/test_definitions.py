@@ -14,6 +14,7 @@ import yaml
 from dagster._core.definitions.definitions_load_context import DefinitionsLoadContext, DefinitionsLoadType
 from dagster._core.definitions.reconstruct import ReconstructableRepository
 from dagster._core.definitions.repository_definition import RepositoryLoadData
+from dagster._core.test_utils import instance_for_test
 
 from cdc_core.client.connector import Connector
 from cdc_core.client.failures import unavailable
@@ -231,7 +232,8 @@ def test_tables_are_maintained_by_the_clock_where_it_is_asked(tmp_path: Path, mo
     loaded = load_folder(tmp_path)
     (schedule,) = loaded.schedules or []
     assert (schedule.name, schedule.cron_schedule) == ("maintain_shop_schedule", "0 4 * * *")  # type: ignore[union-attr]
-    given = schedule.evaluate_tick(dg.build_schedule_context()).run_requests[0].run_config  # type: ignore[union-attr,index]
+    with instance_for_test() as instance, dg.build_schedule_context(instance) as context:
+        given = schedule.evaluate_tick(context).run_requests[0].run_config  # type: ignore[union-attr,index]
     assert dg.validate_run_config(loaded.resolve_job_def("maintain_shop"), given)
     file.write_text(f"{head}, maintain: 'at night'}}\n")
     assert [sensor.name for sensor in load_folder(tmp_path).sensors or []] == ["broken_shop"]
