@@ -5,15 +5,20 @@ It promises nothing about load or faults: `week` brings these.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import dagster as dg
 import httpx
+from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 
 from cdc_core.errors import PositionError, SluiceError
 from orchestration.demo.files import DESTINATION
 from orchestration.jobs.by_hand import run_config
+from orchestration.names import JOB_TAG
 from orchestration.stack.process import Process
 from tests.faults.stack import Stack
 from tests.support import probes
@@ -25,7 +30,9 @@ from tests.support.week_measures import ACKED, GO, ORPHANS, RUNLESS, STAY
 from tests.support.week_pace import Pace
 
 _PATIENCE = 300.0  # seconds, for what a part refuses while another one comes back
-_SELDOM = 4  # samples to one of a probe that costs much
+_START = 900.0  # seconds that a part may take to start
+_UNDONE = timedelta(seconds=10)  # how far back
+_SELDOM = 4  # samples to one of a probe that costs much, in an hour
 _LAUNCH = """mutation Launch($run: ExecutionParams!) {
   launchRun(executionParams: $run) {
     __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message }
@@ -59,6 +66,8 @@ class WeekStack(Stack):
             "daemon": self.dagster.daemon,
             "webserver": self.dagster.webserver,
         }
+        for process in self.processes.values():
+            process._timeout = _START  # a busy machine is no fault
         self.said = ""  # by Dagster last, of a job that it did not launch
 
     @property
@@ -147,16 +156,41 @@ class WeekStack(Stack):
             client = connector.client_status()
         return sorted({*(one.table for one in client.stopped), *(one.table for one in client.snapshots)})
 
-    def settle(self, seconds: float) -> None:
-        """Waits until no table is stopped. What the stream cannot complete is reloaded by Dagster's sensor, and by a
-        copy if that is not enough."""
+    def undo(self, table: str) -> None:
+        """Undoes what the last batches did to a table, if they changed it."""
+        since = (datetime.now(UTC) - _UNDONE).isoformat()
+        self.launch("undo", tables=[table], since=since, dry_run=False)
+
+    def backlog(self) -> tuple[int, int] | None:
+        """The rows and the statements that wait for the lake; None while the service does not say."""
+        with suppress(SluiceError), self.connector() as connector:
+            client = connector.client_status()
+            return client.waiting, client.backlog_ddl
+        return None
+
+    def settle(self, seconds: float, undone: Sequence[str] = ()) -> None:
+        """Waits until jobs have ended and no table is stopped. What the stream cannot complete is reloaded by Dagster's
+        sensor, and by a copy if that is not enough. Tables of which something was `undone` are copied in any case."""
+        self.wait("jobs to end", seconds, lambda: not self._jobs())
         with suppress(AssertionError):
             self.wait("tables to be reloaded", seconds / 2, lambda: not self.stopped())
-            return
-        with suppress(SluiceError):
-            if tables := self.stopped():
-                self.launch("copy", tables=list(tables))
-        self.wait("tables to be copied", seconds / 2, lambda: not self.stopped())
+        if tables := sorted({*self.stopped(), *undone}):
+            self.launch("copy", tables=tables)
+            self.wait("tables to be copied", seconds, lambda: not self._jobs())
+            assert not (left := self.stopped()), f"still stopped: {left}; see {self.state}"
+
+    def _jobs(self) -> list[str]:
+        """The runs of jobs that have not ended."""
+        unfinished = dg.RunsFilter(tags={JOB_TAG: DESTINATION}, statuses=NOT_FINISHED_STATUSES)
+        return [run.run_id for run in self.instance.get_runs(unfinished)]
+
+    def failed(self) -> Counter[str]:
+        """How often runs of each job failed, by their reason."""
+        found = Counter[str]()
+        for run in self.instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE])):
+            reasons = [text for error in self.errors(run.run_id) for text in error.splitlines() if text.strip()]
+            found[f"{run.job_name}: {reasons[-1].strip() if reasons else 'no reason'}"] += 1
+        return found
 
     # -- what is sampled
 
@@ -192,5 +226,5 @@ class WeekStack(Stack):
             probes.folder("temp", self._temp),
             probes.folder("staging", own / "staging"),
             probes.folder("logs", self.service.log, self.spark.log, *(home / name for name in logs)),
-            *(Seldom(probe, _SELDOM) for probe in costly),
+            *(Seldom(probe, max(1, round(_SELDOM * self.pace.seconds / 3600))) for probe in costly),
         ]

@@ -6,9 +6,11 @@ import json
 import os
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +21,7 @@ from orchestration.settings import Settings
 from orchestration.stack.home import PROJECT
 from tests.soak import week
 from tests.soak.stack import _COUNTERS, _GAUGES, _LAUNCH, WeekStack
+from tests.support import week_events
 from tests.support.samples import Probe
 from tests.support.week_events import OTHERS, WATCHED
 from tests.support.week_measures import measure_of
@@ -32,11 +35,13 @@ class StackDouble:
 
     gone: tuple[str, ...] = ()
     wrong: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+    behind: tuple[int, int] = (0, 0)
 
     def __init__(self, *_: object) -> None:
         self.done: list[str] = []
         self.compared_tables: list[str] = []
-        self.bank = SimpleNamespace(start=lambda: None, stop=lambda: None, transactions=7, error=None)
+        self.bank = SimpleNamespace(start=lambda: None, stop=lambda: None, transactions=7, error=None, rests=Event())
         self.mysql = SimpleNamespace(execute=self._execute, position=lambda: ("mysql-bin.000001", len(self.done)))
 
     def _execute(self, *statements: str, **_: str) -> None:
@@ -60,9 +65,18 @@ class StackDouble:
     def rewind(self, *_: object) -> None:
         self.done.append("rewind")
 
+    def undo(self, table: str) -> None:
+        self.done.append(f"undo {table}")
+
+    def failed(self) -> Counter[str]:
+        return Counter(self.failures)
+
     def launch(self, verb: str, **_: object) -> str:
         self.done.append(verb)
         return "a run"
+
+    def backlog(self) -> tuple[int, int]:
+        return self.behind
 
     def settle(self, *_: object) -> None:
         self.done.append("settle")
@@ -85,6 +99,7 @@ class StackDouble:
 def said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """What the soak says. Its stack is a double, its files are in a folder of the test's, and no part is away long."""
     monkeypatch.setattr(week, "WeekStack", StackDouble)
+    monkeypatch.setattr(week_events, "LEAST", 0.0)
     monkeypatch.setattr(time, "sleep", lambda seconds, sleep=time.sleep: sleep(min(seconds, 0.01)))
     monkeypatch.setenv("SLUICE_HOME", str(tmp_path))
     return []
@@ -99,7 +114,8 @@ def test_all_events_happen_and_all_tables_are_compared(tmp_path: Path, said: lis
     assert one.done.total() == len(one.events)
     kills = [what for what in stack.done if what.startswith("kill ")]
     assert [what.replace("kill", "start") for what in kills] == [what for what in stack.done if what.startswith("sta")]
-    assert {*stack.done} >= {"rewind", "snapshot", "copy", "maintain", "cut dump", "settle", "end"}
+    assert {*stack.done} >= {"rewind", "restore", "undo shop.passing_2", "snapshot", "copy", "maintain", "cut dump"}
+    assert {*stack.done} >= {"FLUSH BINARY LOGS", "settle", "end"}
     assert any(what.startswith("CREATE TABLE") for what in stack.done)
     assert stack.compared_tables[:3] == ["account", "entry", "log"]
     assert stack.compared_tables[3:] == one.tables.there
@@ -114,6 +130,19 @@ def test_what_is_watched_dies_in_the_first_half_alone(
     one = week.Week(tmp_path, tmp_path, tmp_path / "samples", 1, MINUTES, said.append)
     one.run()
     assert {what for what in one.done if what.startswith("kill ")} == {f"kill {part}" for part in OTHERS}
+
+
+def test_the_load_rests_while_the_lake_is_behind(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no statement comes then; what happens otherwise goes on."""
+    monkeypatch.setattr(StackDouble, "behind", (5_000, 8))
+    one = week.Week(tmp_path, tmp_path, tmp_path / "samples", 1, MINUTES, said.append)
+    one.run()
+    stack: Any = one.stack
+    assert stack.bank.rests.is_set()
+    assert not any(what.startswith("ALTER TABLE") for what in stack.done)
+    assert one.done.total() == len(one.events)
 
 
 def test_a_part_that_ends_by_itself_ends_the_soak(
@@ -148,9 +177,32 @@ def test_a_difference_fails_and_leaves_the_files(
     before = os.environ.get("TMPDIR"), tempfile.gettempdir()
     assert week.soak(1, MINUTES, said.append) == 1
     assert (os.environ.get("TMPDIR"), tempfile.gettempdir()) == before
-    assert "DIFFERS: {'table': 'entry'}" in said
+    assert any("\nDIFFERS: {'table': 'entry'}" in line for line in said)
+    assert said[-1] == "\nFAILED: make soak WEEK=1 MINUTES=0.04 SEED=1; exit status 1"
     assert any(line.startswith("\nTime that is made fast:") for line in said)
     assert (tmp_path / "soak" / "week").is_dir()
+
+
+def test_a_fault_is_said_with_what_repeats_it(said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trace, then the fault, and how to see it again."""
+    monkeypatch.setattr(StackDouble, "gone", ("spark",))
+    assert week.soak(3, MINUTES, said.append) == 1
+    assert said[-2:] == [
+        "\nFAULT: ended by itself: spark",
+        "\nFAILED: make soak WEEK=1 MINUTES=0.04 SEED=3; exit status 1",
+    ]
+
+
+def test_progress_is_within_80_columns(said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the time, what happens, and now and then how much was done; runs that failed are counted by reason."""
+    monkeypatch.setattr(week, "_TELL", 0.2)
+    monkeypatch.setattr(StackDouble, "failures", ("drain_shop: " + 30 * "the reason ",) * 2)
+    week.soak(1, MINUTES, said.append)
+    text = "\n".join(said).splitlines()
+    assert max(map(len, text[3:])) <= 80  # the first ones have paths
+    assert any(line.startswith("  0:01  ") for line in text)
+    assert any("- 7 transactions" in line for line in text)
+    assert any(line.startswith("  2 x drain_shop: the reason") for line in text)
 
 
 def test_samples_are_reported_again(tmp_path: Path, said: list[str]) -> None:
@@ -160,7 +212,7 @@ def test_samples_are_reported_again(tmp_path: Path, said: list[str]) -> None:
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert week.report_again(file, 60, said.append) == 1
     text = "\n".join(said).splitlines()
-    assert "  service: memory GROWS by +360.0 MB an hour; 30.0 MB is allowed (509.8 to 629.8" in text
+    assert "service: memory GROWS by +360.0 MB an hour; 30.0 MB is allowed (509.8 to 629.8" in text
     assert max(map(len, text)) <= 80
 
 

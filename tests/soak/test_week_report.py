@@ -68,6 +68,18 @@ def test_what_could_not_be_sampled_fails_too() -> None:
     assert failures(found) == ["mysql: connections is UNKNOWN: it was hardly sampled in the judged half"]
 
 
+def test_a_shorter_soak_is_allowed_as_much() -> None:
+    """It is a week too: caches fill up in the same time. A leak of more than that fails."""
+
+    def memory(each: float) -> list[Finding]:
+        seconds = range(0, 900, 5)
+        return findings([Sample(at, {"service: memory": 300 + each * at / 900}, {"service": 1}) for at in seconds], 900)
+
+    assert failures(memory(25)) == []
+    (text,) = failures(memory(40))
+    assert text.startswith("service: memory GROWS by +160.0 MB an hour; 120.0 MB is allowed")
+
+
 def test_the_table_has_80_columns() -> None:
     """Names and figures of any length in their columns, in the order of the measures."""
     found = week(lambda hour: {"dagster: asset_daemon_asset_evaluations": 1e9 * hour, "log of x: files": 0.0})

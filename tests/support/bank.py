@@ -28,7 +28,8 @@ _GONE = (2003, 2006, 2013, 1053, 1927)  # MySQL's ways to say that the server we
 
 
 class Bank:
-    """`step` is one committed transaction. No number is given out twice, so a transaction in doubt does no harm."""
+    """`step` is one committed transaction. No number is given out twice, so a transaction in doubt does no harm. It
+    works between `start` and `stop`, but not while `rests` is set."""
 
     def __init__(self, connect: Callable[[], Connection[Any]], rng: random.Random) -> None:
         self.transactions = 0
@@ -38,6 +39,7 @@ class Bank:
         self._connect = connect
         self._rng = rng
         self._accounts = 0
+        self.rests = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -107,7 +109,8 @@ class Bank:
     def _live(self) -> None:
         while not self._stop.is_set():
             try:
-                self.work(2)
+                if not self.rests.is_set():
+                    self.work(2)
                 time.sleep(0.1)
             except pymysql.err.Error as error:
                 if not error.args or error.args[0] not in (0, *_GONE):

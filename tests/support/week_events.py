@@ -18,15 +18,20 @@ _EARLY = {f"{KILL}{part}": 1 for part in WATCHED}
 _ALWAYS = {
     **{f"{KILL}{part}": 1 for part in OTHERS},
     "cut dump": 1,  # the connection that reads the binlog
+    "rotate": 1,  # to the binlog's next file
     "ddl": 6,
     "rewind": 1,
+    "restore": 1,  # of the lake and the cursor
+    "undo": 1,
     "snapshot": 1,
     "copy": 1,
     "maintain": 1,
 }
 _FIRST, _EARLY_UNTIL, _LAST = 0.03, 0.42, 0.94  # of the soak
 _APART = (0.002, 0.01)  # of the soak: 7 to 36 s of an hour
+LEAST = 2400.0  # seconds of a soak, for this: a lake that is hit more often does nothing but start again
 _AWAY = (0.0, 4.0)  # seconds, for a part that was killed
+_RENAMES = 0.2  # of the statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ def draw(seed: int, seconds: float) -> list[Event]:
     while at < _LAST * seconds:
         what = next(early if at < _EARLY_UNTIL * seconds else late)
         found.append(Event(round(at, 1), what, round(rng.uniform(*_AWAY), 1)))
-        at += rng.uniform(*_APART) * seconds
+        at += rng.uniform(*_APART) * max(seconds, LEAST)
     return found
 
 
@@ -63,10 +68,11 @@ def _deck(rng: Random, weights: dict[str, int]) -> Iterator[str]:
 
 
 class PassingTables:
-    """DDL without an end, on tables that do not grow: a few names, whose tables are made, altered, filled, emptied and
-    dropped. Each statement is one that the tables as they are then can take."""
+    """DDL without an end, on tables that do not grow: a few names, whose tables are made, altered, renamed, filled,
+    emptied and dropped. Each statement is one that the tables as they are then can take. `UNDONE` keeps its name."""
 
-    NAMES = ("passing_0", "passing_1", "passing_2")
+    NAMES = ("passing_0", "passing_1", "passing_2", "passing_3")
+    UNDONE = "passing_2"
     _COLUMNS = tuple(f"c{number}" for number in range(8))
     _MOST_COLUMNS, _MOST_ROWS = 4, 200
 
@@ -83,11 +89,29 @@ class PassingTables:
     def statements(self) -> list[str]:
         """Returns the next change of a definition, and rows after it if its table is still there."""
         name = self._rng.choice(self.NAMES)
-        change = self._change(name)
+        columns = self._columns.get(name)
+        may_move = columns is not None and name != self.UNDONE and self._rows[name] < self._MOST_ROWS
+        if columns is not None and may_move and self._rng.random() < _RENAMES:
+            statement, name = self._moved(name, columns)
+            return [statement, *self._fill(name)]
+        change = self._change(name, columns)
         return [change, *(self._fill(name) if name in self._columns else [])]
 
-    def _change(self, name: str) -> str:
-        columns = self._columns.get(name)
+    def _moved(self, name: str, columns: list[str]) -> tuple[str, str]:
+        """The table gets another name, at once with a new column if it may, or swaps its name with another table.
+        Returns the statement, and the table's new name."""
+        to = self._rng.choice([one for one in self.NAMES if one not in (name, self.UNDONE)])
+        if to in self._columns:
+            for all_of in (self._columns, self._rows):
+                all_of[name], all_of[to] = all_of[to], all_of[name]  # type: ignore[index]
+            return f"RENAME TABLE {name} TO passing, {to} TO {name}, passing TO {to}", to
+        self._columns[to], self._rows[to] = self._columns.pop(name), self._rows.pop(name)
+        if len(columns) == self._MOST_COLUMNS:
+            return f"RENAME TABLE {name} TO {to}", to
+        columns.append(self._new(columns))
+        return f"ALTER TABLE {name} ADD COLUMN {columns[-1]} INT, RENAME TO {to}", to
+
+    def _change(self, name: str, columns: list[str] | None) -> str:
         if columns is None:
             self._columns[name], self._rows[name] = [], 0
             key = "" if name.endswith("0") else " PRIMARY KEY"

@@ -1,12 +1,14 @@
 """What may grow in a soak of a week, by how much, and for which reason; and the findings of its samples.
 
-An hour of the soak stands for a week: what a value is allowed in an hour is what nobody would notice in a week.
-Whatever is sampled has a measure here, the first whose pattern fits.
+An hour of the soak stands for a week: what a value is allowed in an hour is what nobody would notice in a week. A
+shorter soak stands for a week too, and is allowed as much. Whatever is sampled has a measure here, the first whose
+pattern fits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from cdc_core.errors import ConfigError
@@ -102,4 +104,9 @@ def findings(samples: Sequence[Sample], seconds: float) -> list[Finding]:
     series = all_series(samples)
     order = {measure.pattern: number for number, measure in enumerate(MEASURES)}
     names = sorted(series, key=lambda name: (order[measure_of(name).pattern], name))
-    return [judge(measure_of(name), series[name], series, seconds / 7200) for name in names]
+    shorter = max(1.0, 3600 / seconds)
+    return [judge(_allowed(measure_of(name), shorter), series[name], series, seconds / 7200) for name in names]
+
+
+def _allowed(measure: Measure, times: float) -> Measure:
+    return replace(measure, allowed=measure.allowed * times)

@@ -74,7 +74,7 @@ class Pace:
         """Keys of defs.yaml."""
         return {
             "trigger": {"interval_seconds": 1},
-            "max_seconds": round(self.of(3000, 15), 1),
+            "max_seconds": round(self.of(3000, 30), 1),
             "linger_seconds": 2,
             "lease_seconds": 15,
             "report_seconds": round(self.of(900, 5), 1),
