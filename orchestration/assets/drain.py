@@ -29,7 +29,7 @@ from cdc_core.rules.rules import NO_RULES, Rules
 from orchestration.assets.batch_report import BatchReport
 from orchestration.assets.checks import evaluation
 from orchestration.assets.explained import Budget
-from orchestration.assets.reports import MOMENT, Reports, moment, reported
+from orchestration.assets.reports import MOMENT, Reports, ages_of, moment, reported
 from orchestration.assets.row_count import CountTime
 from orchestration.assets.run import BatchNews, DrainRun
 from orchestration.assets.schema_changes import TablesBefore
@@ -112,7 +112,7 @@ class Drain:
     def run(self) -> Iterator[dg.AssetCheckResult]:
         """Drains. Yields every selected check once, at the end."""
         seconds = self.limits.report_seconds
-        reports = Reports(self.of.log_event, seconds, self.clock)
+        reports = Reports(self.of.log_event, seconds, self.clock, ages_of(self.of.instance, self.now))
         lines = self.of.lines(seconds, self.clock)
         waiting = WaitingReports(
             self.lake.waiting_rows, self.connector.report_quarantined, self.lake.may_wait, self.of.log.warning
@@ -132,7 +132,7 @@ class Drain:
         yield from verdicts.end(tally.results(concerned, self.selected), self.selected)
 
     def _drain(self, record: _Record) -> None:
-        deadline = self.clock() + self.limits.max_seconds
+        deadline = record.reports.until = self.clock() + self.limits.max_seconds
         until = self.of.until or int(1000 * self.now())
         before = None
         limits = self.limits.model_copy(update={"parallelism": self._make_ready()})

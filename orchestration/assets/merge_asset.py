@@ -19,7 +19,7 @@ from orchestration.assets.checks import expected_specs
 from orchestration.assets.landed import LandedTables
 from orchestration.assets.lineage import history_spec, merged_spec
 from orchestration.assets.merge_run import MergeRun
-from orchestration.assets.reports import Reports
+from orchestration.assets.reports import Reports, ages_of
 from orchestration.assets.schema_changes import schema_specs
 from orchestration.assets.waiting_rows import WaitingReports
 from orchestration.freshness import parse_freshness
@@ -88,7 +88,8 @@ def _routine(settings: Settings, tables: LandedTables) -> Routine:
             pace = replace(pace, parallelism=pace.parallelism or works.cores())
             parking = Parking(works.follows.lake, settings.destination, settings.client_id)
             follow = Follow(works, parking, lambda: works.of(_landed(works.follows, tables.follows)), pace)
-            reports = Reports(context.log_event, settings.report_seconds, time.monotonic)
+            ages = ages_of(context.instance)
+            reports = Reports(context.log_event, settings.report_seconds, time.monotonic, ages)
             stop = partial(_stop, canal, works.follows)
             unions = partial(_published, works.follows.lake)
             waiting = _waiting(context, canal, works.follows)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,6 +40,7 @@ LEAST = 0.2  # seconds that they may take after a quick batch
 _SHARE = 0.1  # of the batch's time
 LONG = 5.0  # seconds; a batch that takes longer has its own lines
 EVERY = 10.0  # seconds between two lines about a batch
+RECENT = 60.0  # seconds; an asset whose last materialization is no older gets no other one at once
 
 
 def moment(batch_seconds: float) -> float:
@@ -50,17 +51,25 @@ def moment(batch_seconds: float) -> float:
 @dataclass(slots=True)
 class Reports:
     """The materializations of one run: of each asset at most one in `seconds`, the longest waiting ones first. What is
-    left is for `write_all`."""
+    left is for `write_all`: that is soon where the run ends, at `until`, in less than half that time. `ages`: how many
+    seconds ago each of some assets had its last one: a run that goes on where another one has just ended does not begin
+    with another."""
 
     log_event: Callable[[dg.AssetMaterialization], None]
     seconds: float
     clock: Callable[[], float]
+    ages: Callable[[Sequence[dg.AssetKey]], Mapping[dg.AssetKey, float]] | None = None
+    until: float = math.inf
     _waiting: dict[dg.AssetKey, dict[str, Any]] = field(default_factory=dict)
     _written: dict[dg.AssetKey, float] = field(default_factory=dict)
+    _new: list[dg.AssetKey] = field(default_factory=list)
 
     def add(self, key: dg.AssetKey, metadata: Mapping[str, Any]) -> None:
         """Adds a batch that changed the asset."""
         before = self._waiting.get(key)
+        if self.ages is not None and self.seconds and key not in self._written:
+            self._written[key] = -math.inf
+            self._new.append(key)
         self._waiting[key] = dict(metadata) if before is None else together(before, metadata)
 
     @property
@@ -82,7 +91,11 @@ class Reports:
             self._write(key, self.clock())
 
     def _due(self, now: float) -> list[dg.AssetKey]:
-        return [key for key in self._waiting if now - self._written.get(key, -math.inf) >= self.seconds]
+        if self.ages is not None and self._new:
+            ages, self._new = self.ages(self._new), []
+            self._written |= {key: now - age for key, age in ages.items() if age < RECENT}
+        apart = self.seconds if self.until - now >= self.seconds / 2 else math.inf
+        return [key for key in self._waiting if now - self._written.get(key, -math.inf) >= apart]
 
     def _write(self, key: dg.AssetKey, now: float) -> None:
         metadata = self._waiting[key]
@@ -95,6 +108,20 @@ class Reports:
         self.log_event(dg.AssetMaterialization(key, metadata=metadata, tags=place_tags(metadata)))
         del self._waiting[key]  # not before: a report that Dagster did not take is written at the run's end
         self._written[key] = now
+
+
+def ages_of(
+    instance: dg.DagsterInstance | None, now: Callable[[], float] = time.time
+) -> Callable[[Sequence[dg.AssetKey]], Mapping[dg.AssetKey, float]] | None:
+    """Returns what says how many seconds ago assets were materialized, in one query; None if nobody keeps that."""
+    if instance is None:
+        return None
+
+    def ages(keys: Sequence[dg.AssetKey]) -> Mapping[dg.AssetKey, float]:
+        entries = (record.asset_entry for record in instance.get_asset_records(keys))
+        return {one.asset_key: now() - last.timestamp for one in entries if (last := one.last_materialization)}
+
+    return ages
 
 
 @dataclass(slots=True)

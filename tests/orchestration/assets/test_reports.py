@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+
 import dagster as dg
 import pytest
 
-from orchestration.assets.reports import MOMENT, Reports, moment
+from orchestration.assets.reports import MOMENT, Reports, ages_of, moment
 from tests.support.doubles import Clock
 
 
@@ -30,6 +33,55 @@ def test_many_reports_do_not_keep_the_next_batch_waiting() -> None:
     assert [one.metadata["rows"].value for one in written] == [1, 1, 1, 1, 3, 1]
     reports.write_all()
     assert [one.asset_key.to_user_string() for one in written] == list("abcdefa")
+
+
+def test_a_run_that_goes_on_begins_with_no_other_materialization() -> None:
+    """Where the last one is less than a minute old, as the run before wrote it at its end; it is asked once."""
+    clock, written, asked = Clock(), list[str](), list[list[str]]()
+
+    def ages(keys: Sequence[dg.AssetKey]) -> dict[dg.AssetKey, float]:
+        asked.append([key.to_user_string() for key in keys])
+        return {dg.AssetKey("a"): 5.0, dg.AssetKey("b"): 61.0}
+
+    reports = Reports(lambda event: written.append(event.asset_key.to_user_string()), 900, clock, ages)
+    for table in "abc":
+        reports.add(dg.AssetKey(table), {"rows": 1})
+    reports.write_due()
+    assert written == ["b", "c"]
+    clock.turn(800)
+    reports.add(dg.AssetKey("a"), {"rows": 1})
+    assert not reports.behind
+    clock.turn(96)
+    reports.write_due()
+    assert written == ["b", "c", "a"]
+    assert asked == [["a", "b", "c"]]
+
+
+def test_what_would_come_shortly_before_the_end_comes_at_the_end() -> None:
+    """A table's first one is written at once all the same."""
+    clock, written = Clock(), list[str]()
+    reports = Reports(lambda event: written.append(event.asset_key.to_user_string()), 900, clock, until=clock() + 1300)
+    reports.add(dg.AssetKey("a"), {"rows": 1})
+    reports.write_due()
+    clock.turn(901)
+    for table in "ab":
+        reports.add(dg.AssetKey(table), {"rows": 1})
+    reports.write_due()
+    assert written == ["a", "b"]
+    assert not reports.behind
+    reports.write_all()
+    assert written == ["a", "b", "a"]
+
+
+def test_dagster_says_how_old_materializations_are() -> None:
+    """Of those that have one."""
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert ages_of(None) is None
+        instance.report_runless_asset_event(dg.AssetMaterialization("a"))
+        ages = ages_of(instance, lambda: time.time() + 100)
+        assert ages is not None
+        found = ages([dg.AssetKey("a"), dg.AssetKey("b")])
+        assert found == {dg.AssetKey("a"): pytest.approx(100, abs=30)}
 
 
 def test_a_materialization_is_tagged_with_its_last_place() -> None:

@@ -76,7 +76,8 @@ def instance(known: Iterable[dg.AssetCheckResult] = ()) -> dg.DagsterInstance:
     """Returns one that has events of earlier runs of these checks alone."""
     records = {key_of(one): _record(one) for one in known}
     storage = SimpleNamespace(get_latest_asset_check_execution_by_key=lambda _: records)
-    nothing = SimpleNamespace(event_log_storage=storage, add_run_tags=lambda *_: None, get_runs_count=lambda _: 0)
+    none: dict[str, Callable[..., Any]] = {"add_run_tags": lambda *_: None, "get_asset_records": lambda _: []}
+    nothing = SimpleNamespace(event_log_storage=storage, get_runs_count=lambda _: 0, **none)
     return cast("dg.DagsterInstance", nothing)
 
 
