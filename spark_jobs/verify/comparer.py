@@ -28,6 +28,7 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn, spark_type
 from spark_jobs.landing.parked import Parking
 from spark_jobs.snapshot.binlog import ddl_on, position, reaches
+from spark_jobs.snapshot.failures import asked
 from spark_jobs.snapshot.foreign_keys import ancestors, read_foreign_keys
 from spark_jobs.snapshot.reading import read_rows
 from spark_jobs.snapshot.source import Source, connect
@@ -56,9 +57,9 @@ class TableComparer:
 
     def await_lake(self, in_time: Callable[[], bool] | None = None) -> EntryPosition:
         """Waits until the lake has all that the source has written by now, and returns that position. Raises LakeError
-        if it takes too long."""
+        if it takes too long, SourceUnavailable if the source goes away meanwhile."""
         in_time = in_time or self._deadline()
-        with closing(connect(self.source)) as connection:
+        with asked(self.source, "where it stands", "compare again") as connection:
             connection.autocommit(True)
             end = position(connection)
             while True:
