@@ -1,4 +1,4 @@
-"""Compiles all kernels ahead of time: `python -m cdc_core.compiled.ahead FOLDER`.
+"""Compiles all kernels ahead of time, `python -m cdc_core.compiled.ahead FOLDER`, or without a folder into their cache.
 
 A wheel that was built with SLUICE_KERNELS=1 has such a folder, `cdc_core/compiled/ahead_of_time`. Its kernels are for
 processors of this kind that have at least the instructions below; others compile their own, and so does an installation
@@ -29,9 +29,7 @@ def main(folder: Path) -> int:
         os.environ.update(NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES=_X86)
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["NUMBA_CACHE_DIR"] = scratch
-        for module in _modules():
-            with suppress(ModuleNotFoundError):  # of Spark's, where it is not installed
-                importlib.import_module(module)
+        compile_all()
         folder.mkdir(parents=True, exist_ok=True)
         kept = [*Path(scratch).rglob("*.nb[ci]")]
         for file in kept:
@@ -39,7 +37,15 @@ def main(folder: Path) -> int:
     return sum(file.suffix == ".nbi" for file in kept)
 
 
-def _modules() -> Iterator[str]:
+def compile_all() -> None:
+    """Compiles the kernels that are not in the cache. Processes that start side by side would each do it."""
+    for module in modules():
+        with suppress(ModuleNotFoundError):  # of Spark's, where it is not installed
+            importlib.import_module(module)
+
+
+def modules() -> Iterator[str]:
+    """The names of the modules that have kernels."""
     for package in ("cdc_core", "spark_jobs"):
         for file in sorted((_ROOT / package).rglob("*.py")):
             if _USES in file.read_text("utf-8") and file.parent != Path(__file__).parent:
@@ -47,4 +53,7 @@ def _modules() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    print(f"{main(Path(sys.argv[1]))} kernels")
+    if sys.argv[1:]:
+        print(f"{main(Path(sys.argv[1]))} kernels")
+    else:
+        compile_all()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cdc_core.compiled import ahead
 from cdc_core.compiled.cache import runs_on
 
 _CALLEE = """
@@ -151,6 +152,16 @@ def test_without_a_home_kernels_go_to_a_folder_of_the_users_own(
 def test_a_kernel_runs_where_its_instructions_are(needed: tuple[str, str, str], runs: bool) -> None:
     """The processor's name does not matter, nor what a kernel does without."""
     assert runs_on(needed, ("linux", "skylake", "+64bit,+avx,+avx2,-avx512f")) is runs
+
+
+def test_all_modules_with_kernels_are_compiled_ahead() -> None:
+    """In a new checkout `make setup` compiles them: the processes of a test run would each do it."""
+    root = Path(ahead.__file__).parents[2]
+    files = [file for package in ("cdc_core", "spark_jobs") for file in (root / package).rglob("*.py")]
+    have = {file for file in files if re.search(r"^@kernel\(", file.read_text(), re.MULTILINE)}
+    names = {".".join(file.relative_to(root).with_suffix("").parts) for file in have}
+    assert "spark_jobs.verify.row_hash" in names
+    assert {name for name in names - set(ahead.modules()) if not name.startswith("cdc_core.compiled")} == set()
 
 
 def test_importing_the_package_touches_no_file() -> None:
