@@ -28,8 +28,9 @@ class SharedSpark:
 
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="sluice-spark-", ignore_cleanup_errors=True)
+        self.directory = Path(self._directory.name)
         conf = {"spark.driver.defaultJavaOptions": " ".join(_JAVA)}
-        self._server = SparkConnect(Path(self._directory.name), free_port(), driver_memory="3g", conf=conf)
+        self._server = SparkConnect(self.directory, free_port(), driver_memory="3g", conf=conf)
         self._starter = threading.Thread(target=self._server.start)
         self._starter.start()
 
