@@ -34,7 +34,7 @@ def store_metadata(status: Status, client: ClientStatus) -> dict[str, Any]:
         "claims": len(client.claims),
         "rollbacks": client.rollbacks,
         "epoch": client.epoch,
-        "stopped_tables": ", ".join(stop.table for stop in client.stopped) or "none",
+        "stopped_tables": ", ".join(stop.table for stop in client.halted) or "none",
     }
     if status.lag_seconds is not None:
         facts["lag_seconds"] = float(status.lag_seconds)

@@ -8,7 +8,7 @@ makes the calls, again or at another server where that is safe.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
@@ -27,7 +27,7 @@ from cdc_core.contract.client_status import ClientStatus
 from cdc_core.contract.doors import Doors
 from cdc_core.contract.quarantined_tables import MOST_TABLES, bounded
 from cdc_core.contract.status import Status
-from cdc_core.contract.stopped_table import BLOCKED, StopKind
+from cdc_core.contract.stopped_table import BLOCKED, StopKind, StoppedTable, blocked_tables
 from cdc_core.errors import ConfigError, CursorError, RunsElsewhere, ServiceUnavailable, SluiceError
 from cdc_core.position import EntryPosition
 from cdc_core.rules.rules import NO_RULES, Rules
@@ -244,6 +244,11 @@ class Connector:
 
     def _report_quarantined(self, rows: Mapping[str, int], *, whole: bool) -> None:
         self._call("PUT", f"{self._client}/quarantined", {"rows": dict(rows), "whole": whole})
+
+    def report_blocked(self, tables: Iterable[StoppedTable]) -> None:
+        """Has the service show which tables' change logs wait, as rows break what is expected of them: no others do."""
+        found = [{"table": one.table, "reason": one.reason, "hint": one.hint} for one in blocked_tables(tables)]
+        self._call("PUT", f"{self._client}/blocked", {"tables": found})
 
     def changes(
         self, claim: Claim, table: str, *, mode: str = "net", after: int | None = None, splits: int = 1

@@ -47,6 +47,7 @@ class ClientStatus:
     `holds_back_seconds`: how long a full ring has been waiting for an ack of this client; None when none does.
     `snapshots` are those of its tables that are open. `rules`: the fingerprint of what its lake sees of the tables; ""
     for all of them. `quarantined`: how many rows wait in the quarantine of a table, as its lake's writer reported it.
+    `blocked`: tables whose change logs wait, as rows break what is expected of them; the run that merges reports them.
     """
 
     client_id: int
@@ -69,11 +70,17 @@ class ClientStatus:
     snapshots: tuple[Snapshot, ...] = ()
     rules: str = ""
     quarantined: Mapping[str, int] = field(default_factory=dict)
+    blocked: tuple[StoppedTable, ...] = ()
 
     @property
     def waiting(self) -> int:
         """Rows and DDL statements that are not acked."""
         return self.backlog_rows + self.backlog_ddl
+
+    @property
+    def halted(self) -> tuple[StoppedTable, ...]:
+        """All tables that take no changes: the service leaves them out of batches, or their change logs wait."""
+        return (*self.stopped, *self.blocked)
 
     def to_dict(self) -> dict[str, Any]:
         return fields_of(self) | {
@@ -83,6 +90,7 @@ class ClientStatus:
             "stopped": [stopped.to_dict() for stopped in self.stopped],
             "snapshots": [snapshot.to_dict() for snapshot in self.snapshots],
             "quarantined": dict(self.quarantined),
+            "blocked": [one.to_dict() for one in self.blocked],
         }
 
     @classmethod
@@ -93,5 +101,6 @@ class ClientStatus:
             "claims": tuple(map(ClaimStatus.from_dict, fields["claims"])),
             "stopped": tuple(map(StoppedTable.from_dict, fields["stopped"])),
             "snapshots": tuple(map(Snapshot.from_dict, fields.get("snapshots", ()))),
+            "blocked": tuple(map(StoppedTable.from_dict, fields.get("blocked", ()))),
         }
         return cls(**known(cls, fields) | values)

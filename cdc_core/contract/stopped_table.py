@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ from cdc_core.position import EntryPosition
 
 StopKind = Literal["stopped", "blocked"]
 BLOCKED: StopKind = "blocked"
+MOST_BLOCKED, MOST_TEXT = 100, 500  # tables of a client that are reported as blocked, and characters of each text
 
 # reasons of stops that a copy of the table ends
 CHANGES_PURGED = "the source no longer has all its changes"
@@ -83,3 +84,12 @@ class StoppedTable:
             fields.get("copy_needed", False),
             fields.get("kind", "stopped"),
         )
+
+
+def blocked_tables(tables: Iterable[StoppedTable]) -> tuple[StoppedTable, ...]:
+    """Returns what is kept of a report of tables whose change logs wait, as rows break what is expected of them: the
+    first tables by name, with the beginnings of their texts."""
+    first = sorted(tables, key=lambda one: one.table)[:MOST_BLOCKED]
+    return tuple(
+        StoppedTable(one.table, one.reason[:MOST_TEXT], one.hint[:MOST_TEXT], None, kind=BLOCKED) for one in first
+    )

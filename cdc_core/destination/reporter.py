@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from cdc_core.contract.client_status import ClaimStatus, ClientStatus
 from cdc_core.contract.failover import Detected
 from cdc_core.contract.status import ErrorReport, SourceStatus, Status, StoreFigures
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.destination.health import Health
 from cdc_core.destination.metrics import Metrics
 from cdc_core.destination.positions import Waiting
@@ -101,9 +102,15 @@ class Reporter:
                 snapshots=tuple(snapshots[name] for name in sorted(snapshots)),
                 rules=self.sessions.rules.fingerprint(client_id),
                 quarantined=self.sessions.quarantined.of(client_id),
+                blocked=self._blocked(client_id),
                 configured=client_id in subscriptions.configured,
                 holds_back_seconds=None if since is None else self.clock() - since,
             )
+
+    def _blocked(self, client_id: int) -> tuple[StoppedTable, ...]:
+        """Returns the tables whose logs wait, without those that are stopped since."""
+        stopped = self.sessions.stops.of.get(client_id, {})
+        return tuple(one for one in self.sessions.blocked.of(client_id) if one.table not in stopped)
 
     def waiting(self) -> Waiting | None:
         """How far has been read, and what each client has not acked; None before the first event."""
@@ -121,6 +128,7 @@ class Reporter:
             put_delay = _delay([ring.log.last_commit], now)
             blocked = self.store.blocked_seconds * 1000
             stops = [stop for tables in self.sessions.stops.of.values() for stop in tables.values()]
+            stops += [stop for client_id in session.clients for stop in self._blocked(client_id)]
             claimed = [batch.since for client in clients for batch in client.batches]
             times, store = self.sessions.claim_times, _store_figures(ring)
             binlog, detected, heard = self.expiry.report, self.detected(), self.dump.last_received

@@ -5,7 +5,7 @@ Errors that clients run into are noted in the health of the capture that serves 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -190,6 +190,13 @@ class CanalService:
         session = self._connected()
         session.session.client(client_id)
         session.quarantined.report(client_id, rows, whole=whole)
+
+    def report_blocked(self, client_id: int, tables: Iterable[StoppedTable]) -> None:
+        """Keeps which tables' change logs wait, as their rows break what is expected of them: no others do. Raises
+        SessionError for a client that is not subscribed."""
+        session = self._connected()
+        session.session.client(client_id)
+        session.blocked.report(client_id, tables)
 
     def open_snapshot(self, client_id: int, table: str, owner: str, lease_seconds: float, *, first: bool) -> Snapshot:
         """The table's snapshot: a new one, or one whose owner is gone. `first`: the lake has no such table. Raises

@@ -5,6 +5,7 @@
                                                     /own_filter     the same, where the client brought it along
                                                     /rules          what its lake sees of the tables
                                                     /quarantined    how many rows of each table wait
+                                                    /blocked        tables whose change logs wait for their rows
                                                     /captured       the filter up to the cursor: `meta.filter_notes`
                                                     /entries        its rows are read as Canal's entries
                                                     /epoch          rises with a rewind, and where rows are given up
@@ -26,7 +27,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from cdc_core.contract.reached import How, Reached
 from cdc_core.contract.snapshot import Snapshot
@@ -66,7 +67,7 @@ class Cursors(EpochNodes):
 
     def unsubscribe(self, client_id: int, *, keep_cursor: bool) -> None:
         """Its epoch and its stopped tables stay: a lake that it filled may come back to it."""
-        gone = ["cursor", "filter", "own_filter", "source", "acked", "entries", "set_back", "quarantined"]
+        gone = ["cursor", "filter", "own_filter", "source", "acked", "entries", "set_back", "quarantined", "blocked"]
         values: dict[str, bytes | None] = {} if keep_cursor else dict.fromkeys(gone)
         self._nodes.write(self._changes(client_id, values | {"unsubscribed": b"{}"}))
 
@@ -109,6 +110,16 @@ class Cursors(EpochNodes):
     def set_quarantined(self, client_id: int, rows: Mapping[str, int]) -> None:
         value = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode() if rows else None
         self._nodes.write(self._changes(client_id, {"quarantined": value}))
+
+    def blocked(self, client_id: int) -> tuple[StoppedTable, ...]:
+        """The client's tables whose change logs are blocked by their rows, as it was reported last."""
+        path = self._path(client_id, "blocked")
+        return self._parsed(path, self._nodes.read(path), _stops, "blocked tables") or ()
+
+    def set_blocked(self, client_id: int, tables: Sequence[StoppedTable]) -> None:
+        found = [one.to_dict() for one in tables]
+        value = json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode() if found else None
+        self._nodes.write(self._changes(client_id, {"blocked": value}))
 
     def reads_entries(self, client_id: int) -> bool:
         """Whether the client's last reader was one of entries: a client of Canal's, or a message queue."""
@@ -199,3 +210,7 @@ class Cursors(EpochNodes):
 
 def _counts(value: bytes) -> dict[str, int]:
     return {str(table): int(rows) for table, rows in json.loads(value).items()}
+
+
+def _stops(value: bytes) -> tuple[StoppedTable, ...]:
+    return tuple(map(StoppedTable.from_dict, json.loads(value)))

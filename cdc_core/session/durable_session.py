@@ -28,9 +28,9 @@ from cdc_core.session.claim_times import ClaimTimes
 from cdc_core.session.claiming import Claiming, Limits
 from cdc_core.session.client_stages import ClientStages
 from cdc_core.session.filters import ClientFilters
+from cdc_core.session.lake_reports import BlockedTables, QuarantinedRows
 from cdc_core.session.lake_rules import LakeRules
 from cdc_core.session.open_snapshots import OpenSnapshots
-from cdc_core.session.quarantined import QuarantinedRows
 from cdc_core.session.readers import Readers
 from cdc_core.session.session import Session
 from cdc_core.session.stage_seconds import StageSeconds
@@ -85,6 +85,7 @@ class DurableSession:
         self.readers = Readers(cursors, self._open)
         self.rules = LakeRules(cursors, self._open)
         self.quarantined = QuarantinedRows(cursors, self._open)
+        self.blocked = BlockedTables(cursors, self._open)
         self._claiming = Claiming(
             store, session, self.stops, self.snapshots, self.readers, self.rules, clock, read_ddl, self.rollback,
             self.stages.look,
@@ -169,6 +170,7 @@ class DurableSession:
         self.readers.load(client_id)
         self.rules.load(client_id)
         self.quarantined.load(client_id)
+        self.blocked.load(client_id)
         self.stops.load(client_id, self._cursors.acked(client_id))
         self.snapshots.load(client_id)
         return self._cursors.epoch(client_id), reached

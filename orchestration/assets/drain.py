@@ -23,7 +23,7 @@ import dagster as dg
 from cdc_core.client.connector import Connector
 from cdc_core.contract.claim import Claim
 from cdc_core.contract.stopped_table import BLOCKED, StopKind, StoppedTable
-from cdc_core.errors import LakeError
+from cdc_core.errors import LakeError, SluiceError
 from cdc_core.rules.claims import check_seen
 from cdc_core.rules.rules import NO_RULES, Rules
 from orchestration.assets.batch_report import BatchReport
@@ -206,6 +206,9 @@ class Drain:
             self.of.log.warning(lost)
         if self.lake.has_quarantines or client.quarantined:
             waiting.begin(client.epoch, client.quarantined)
+        if client.blocked:  # no run merges logs any more, if no table lands first
+            with suppress(SluiceError):
+                self.connector.report_blocked(self.lake.blocked())
         stopped = {stop.table: stop for stop in client.stopped}
         doubts = self.lake.doubts()
         return Tally(

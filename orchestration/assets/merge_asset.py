@@ -21,7 +21,7 @@ from orchestration.assets.lineage import history_spec, merged_spec
 from orchestration.assets.merge_run import MergeRun
 from orchestration.assets.reports import Reports, ages_of
 from orchestration.assets.schema_changes import schema_specs
-from orchestration.assets.waiting_rows import WaitingReports
+from orchestration.assets.waiting_rows import BlockedReports, WaitingReports
 from orchestration.freshness import parse_freshness
 from orchestration.jobs.routine import Routine
 from orchestration.names import MERGED
@@ -93,6 +93,7 @@ def _routine(settings: Settings, tables: LandedTables) -> Routine:
             stop = partial(_stop, canal, works.follows)
             unions = partial(_published, works.follows.lake)
             waiting = _waiting(context, canal, works.follows)
+            blocked = BlockedReports(canal.connect, parking, context.log.warning)
             run = MergeRun(
                 context,
                 names,
@@ -104,6 +105,7 @@ def _routine(settings: Settings, tables: LandedTables) -> Routine:
                 selected,
                 tables.expected,
                 waiting,
+                blocked,
                 works.follows.lake,
                 settings.schema_change == "warn",
             )

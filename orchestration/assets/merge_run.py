@@ -23,7 +23,7 @@ from orchestration.assets.row_count import ROW_COUNT, CountTime, RowCount
 from orchestration.assets.schema_changes import SCHEMA_CHANGE, ColumnChanges, schema_result
 from orchestration.assets.turns import queued
 from orchestration.assets.verdicts import Verdicts
-from orchestration.assets.waiting_rows import WaitingReports
+from orchestration.assets.waiting_rows import BlockedReports, WaitingReports
 from orchestration.names import MERGED, PLACE, Names, place_text
 from spark_jobs.apply.checks import expected
 from spark_jobs.expectations.expectation import Expectation
@@ -39,7 +39,7 @@ from spark_jobs.union.publish import Published
 class MergeRun:
     """One run. `tables` are declared; other tables with a log are merged all the same. `stop` makes the service note
     that a table takes no more changes; `publish` brings a table's unions to its rows; `waiting` reports the rows that
-    wait. `lake`: to count rows in."""
+    wait, `blocked` the tables that their rows block. `lake`: to count rows in."""
 
     context: dg.OpExecutionContext
     names: Names
@@ -51,6 +51,7 @@ class MergeRun:
     selected: Collection[dg.AssetCheckKey]
     expected: Mapping[str, Sequence[Expectation]] = field(default_factory=dict)
     waiting: WaitingReports | None = None
+    blocked: BlockedReports | None = None
     lake: Lake | None = None
     watches_columns: bool = False
     verdicts: Verdicts = field(init=False)
@@ -69,10 +70,12 @@ class MergeRun:
     def run(self) -> Iterator[dg.AssetCheckResult]:
         """Merges. Yields every selected check once, at the end; one that changes is shown at once, because a run may
         stay for long."""
+        self._report_blocked()
         try:
             self._merge()
         finally:
             self.reports.write_all()
+            self._report_blocked()
         parked = self.follow.parking.tables()
         concerned = {self.names.followed(one) for one in (*parked, *self.done)} | self.verdicts.red()
         concerned |= {key.asset_key for key in self.selected}
@@ -125,8 +128,14 @@ class MergeRun:
         finally:
             self._stop_contradicting()
 
+    def _report_blocked(self) -> None:
+        if self.blocked is not None:
+            self.blocked.report()
+
     def _show(self, table: str, parked: Parked | None) -> None:
         """Reports the check of a table that waits now, or no longer waits."""
+        if self.blocked is not None:
+            self.blocked.after(table, is_blocked=parked is not None and parked.kind == BLOCKED)
         key = self.names.followed(table)
         if key in self._assets:
             expected, columns = self._expected(key, table), self._columns(key, table)

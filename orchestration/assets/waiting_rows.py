@@ -1,4 +1,5 @@
-"""Reports to the service how many rows wait in quarantines: it shows them and does not read the lake.
+"""Reports to the service how many rows wait in quarantines, and which tables' change logs are blocked by their rows: it
+shows them and does not read the lake.
 
 A run reports all of them when it begins, and those of a batch's tables after its ack. A report that fails is made up
 with the next one, and never fails the batch.
@@ -7,8 +8,13 @@ with the next one, and never fails the batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from cdc_core.client.connector import Connector
+from cdc_core.contract.stopped_table import StoppedTable
+from spark_jobs.landing.parked import Parking
 
 
 class _Counted(Protocol):
@@ -69,6 +75,38 @@ class WaitingReports:
         except Exception as error:  # whatever it is, the batch is in the lake
             if not self._warned:
                 self.warn(f"how many rows wait in quarantines is not reported yet: {error}")
+            self._warned = True
+        else:
+            self._warned = False
+
+
+@dataclass(slots=True)
+class BlockedReports:
+    """The reports of one run that merges logs."""
+
+    connect: Callable[[], AbstractContextManager[Connector]]
+    parking: Parking
+    warn: Callable[[str], None]
+    _known: tuple[StoppedTable, ...] | None = None
+    _warned: bool = False
+
+    def after(self, table: str, *, is_blocked: bool) -> None:
+        """Reports after a merge of the table, if it is blocked now, or the service may show that it is."""
+        if is_blocked or self._known is None or any(one.table == table for one in self._known):
+            self.report()
+
+    def report(self) -> None:
+        """Reports all blocked tables, unless the service knows the same. An error is made up by the next report."""
+        try:
+            found = self.parking.blocked()
+            with self.connect() as connector:
+                known = connector.client_status().blocked if self._known is None else self._known
+                if found != known:
+                    connector.report_blocked(found)
+            self._known = found
+        except Exception as error:  # whatever it is, the merges are done
+            if not self._warned:
+                self.warn(f"which tables are blocked is not reported yet: {error}")
             self._warned = True
         else:
             self._warned = False

@@ -90,7 +90,7 @@ def show(found: Sequence[Status]) -> None:
     for snapshot in (one for status in found for client in status.clients for one in client.snapshots):
         console.print(Text(snapshot_line(snapshot)))
     for status in found:
-        stops = [stop for client in status.clients for stop in client.stopped]
+        stops = [stop for client in status.clients for stop in client.halted]
         for stop in stops[:MOST]:
             console.print(Text(f"{stop.table} is {stop.kind}: {stop.reason}. {naming(stop.hint, status.destination)}"))
         if len(stops) > MOST:

@@ -12,6 +12,7 @@ from orchestration.verbs.access import Access
 from orchestration.verbs.orders import Accept
 from orchestration.verbs.report import Done, Report
 from orchestration.verbs.resume import resumed
+from orchestration.verbs.waiting import report_blocked
 from spark_jobs.expectations.acceptance import Acceptances
 from spark_jobs.landing.parked import Parking
 
@@ -30,6 +31,7 @@ def _accepted(table: str, at: Access, report: Report) -> Done:
         stopped = any(stop.table == table for stop in connector.client_status().stopped)
         if not stopped:  # its change log is merged by its own run
             Parking(at.lake, at.destination, at.client_id).free(table)
+            report_blocked(connector, at.lake)
             report.accepted(table, blocked.checks)
             return Done(text, facts)
         done = resumed(at, connector, table, report)

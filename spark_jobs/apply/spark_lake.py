@@ -12,6 +12,7 @@ from cdc_core.client.changes import RowsDoor
 from cdc_core.client.connector import Connector
 from cdc_core.contract.claim import Claim
 from cdc_core.contract.client_status import ClientStatus
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.schema.column_rule import ZeroDates
 from spark_jobs.apply.batch import apply_batch
 from spark_jobs.apply.cascade import Cascades
@@ -30,6 +31,7 @@ from spark_jobs.lake.policies import EVOLVE, Policies
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.modes import MERGE_ALL, Modes
 from spark_jobs.landing.notes import Notes
+from spark_jobs.landing.parked import Parking
 from spark_jobs.session import Sessions, cores
 from spark_jobs.snapshot.source import Source
 from spark_jobs.stores import flush
@@ -118,6 +120,10 @@ class SparkLake:
     def may_wait(self, table: str) -> bool:
         """Whether rows of the table may go to its quarantine."""
         return any(one.severity is Severity.QUARANTINE for one in self.expectations.of(table))
+
+    def blocked(self) -> tuple[StoppedTable, ...]:
+        """Returns the tables whose logs wait, as their rows block them. Raises LakeError."""
+        return Parking(self.lake, self.connector.destination, self.connector.client_id).blocked()
 
     def waiting_rows(self, epoch: int, tables: Collection[str] | None = None) -> dict[str, int]:
         """Returns how many rows of these tables wait, or of all that have a quarantine. Raises LakeError."""

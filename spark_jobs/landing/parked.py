@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
-from cdc_core.contract.stopped_table import BLOCKED, StopKind
+from cdc_core.contract.stopped_table import BLOCKED, StopKind, StoppedTable, blocked_tables
 from cdc_core.errors import SluiceError
 from cdc_core.retry import pause_after
 from spark_jobs.lake.blocking import TableBlocked
@@ -60,6 +60,12 @@ class Parking:
     def tables(self) -> dict[str, Parked]:
         """Returns the tables that wait, by name. Raises LakeError."""
         return {table: Parked(**json.loads(text)) for table, text in self._noted.read(_PREFIX).items()}
+
+    def blocked(self) -> tuple[StoppedTable, ...]:
+        """Returns the tables that wait because rows break what is expected of them, as the service keeps them. Raises
+        LakeError."""
+        found = (one for one in self.tables().values() if one.kind == BLOCKED)
+        return blocked_tables(StoppedTable(one.table, one.reason, one.hint, None) for one in found)
 
     def park(self, table: str, error: SluiceError, now: float) -> Parked:
         """Notes one more failure of the table, and returns the note."""

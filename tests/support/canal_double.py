@@ -8,7 +8,7 @@ doubles.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from cdc_core.client.connector import Connector
@@ -19,7 +19,7 @@ from cdc_core.contract.quarantined_tables import bounded
 from cdc_core.contract.reached import How, Reached
 from cdc_core.contract.snapshot import Snapshot
 from cdc_core.contract.status import ErrorReport, Status
-from cdc_core.contract.stopped_table import StopKind, StoppedTable
+from cdc_core.contract.stopped_table import StopKind, StoppedTable, blocked_tables
 from cdc_core.errors import SessionError, SluiceError
 from cdc_core.gtid import GtidSet
 from cdc_core.position import EntryPosition
@@ -83,6 +83,7 @@ class MemoryCanal(Connector):
         self.lag = 1.0
         self.reasons: list[str] = []
         self.quarantined: dict[str, int] = {}
+        self.blocked: tuple[StoppedTable, ...] = ()
         self.reports: list[tuple[dict[str, int], bool]] = []
         self.report_error: SluiceError | None = None
 
@@ -127,6 +128,7 @@ class MemoryCanal(Connector):
             rollbacks=self.rollbacks,
             generation=7000 + self.rollbacks,
             quarantined=dict(self.quarantined),
+            blocked=self.blocked,
         )
 
     def get_without_ack(
@@ -182,6 +184,12 @@ class MemoryCanal(Connector):
         self.reports.append((dict(rows), whole))
         self.quarantined = bounded(rows if whole else self.quarantined | dict(rows))
 
+    def report_blocked(self, tables: Iterable[StoppedTable]) -> None:
+        if self.report_error is not None:
+            raise self.report_error
+        self.blocked = blocked_tables(tables)
+        self.log.append(f"blocked {[one.table for one in self.blocked]}")
+
     def stop_table(
         self,
         table: str,
@@ -218,6 +226,7 @@ class MemoryLake:
         self.progress = Progress()
         self.has_quarantines = False
         self.waiting: dict[str, int] = {}
+        self.blocks: tuple[StoppedTable, ...] = ()
         self.count_error: Exception | None = None
 
     def connect(self) -> int:
@@ -247,6 +256,9 @@ class MemoryLake:
 
     def doubts(self) -> dict[str, Doubt]:
         return dict(self.known_doubts)
+
+    def blocked(self) -> tuple[StoppedTable, ...]:
+        return self.blocks
 
     def may_wait(self, table: str) -> bool:
         return table in self.waiting

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,7 +18,7 @@ from cdc_core.contract.client_status import ClaimStatus, ClientStatus
 from cdc_core.contract.quarantined_tables import bounded
 from cdc_core.contract.reached import How, Reached
 from cdc_core.contract.status import ErrorReport, SourceStatus, StartReport, Status, StoreFigures
-from cdc_core.contract.stopped_table import StoppedTable
+from cdc_core.contract.stopped_table import StoppedTable, blocked_tables
 from cdc_core.destination.metrics import Metrics
 from cdc_core.destination.positions import ClientPosition, Positions
 from cdc_core.destination.rewind import Move, Reset, RewindPlan, RewindTarget
@@ -94,6 +94,7 @@ class Destination:
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     stopped: list[StoppedTable] = field(default_factory=list)
     quarantined: dict[str, int] = field(default_factory=dict)
+    blocked: tuple[StoppedTable, ...] = ()
     numbers: dict[str, Any] = field(default_factory=dict)
     stages: dict[str, float] = field(default_factory=dict)
     error: ErrorReport | None = None
@@ -154,6 +155,7 @@ class Destination:
             generation=1_700_000_000_000_000,
             rules=fingerprint_of(self.rules),
             quarantined=dict(self.quarantined),
+            blocked=self.blocked,
         )
 
     @property
@@ -266,6 +268,9 @@ class Destination:
 
     def lift_stop(self, client_id: int, table: str, copied: EntryPosition | None, owner: str = "") -> None:
         self.stopped = [entry for entry in self.stopped if entry.table != table]
+
+    def report_blocked(self, client_id: int, tables: Iterable[StoppedTable]) -> None:
+        self.blocked = blocked_tables(tables)
 
     def report_quarantined(self, client_id: int, rows: Mapping[str, int], *, whole: bool) -> None:
         self.calls.append(("quarantined", len(rows), whole))

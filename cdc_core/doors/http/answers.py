@@ -134,6 +134,9 @@ class Client(Answer):
     snapshots: list[dict[str, Any]] = Field(description="tables that are read while the stream goes on")
     rules: str = Field(description="the fingerprint of what its lake sees of the tables; empty for all of them")
     quarantined: dict[str, int] = Field({}, description="how many rows wait in the quarantines of its tables")
+    blocked: list[dict[str, Any]] = Field(
+        [], description="tables whose change logs wait, as rows break what is expected of them"
+    )
     configured: bool = Field(description="it is always subscribed")
     holds_back_seconds: float | None = Field(description="how long a full store has been waiting for its ack")
     rollbacks: int = Field(description="since the destination started", examples=[0])

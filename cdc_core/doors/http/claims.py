@@ -16,7 +16,7 @@ from cdc_core.contract.claim import Claim
 from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.destination.runner import Destination
 from cdc_core.doors.http import answers, requests
-from cdc_core.doors.http.paths import BATCH, CLIENT, QUARANTINED, STOPPED, BatchId, ClientId, Table
+from cdc_core.doors.http.paths import BATCH, BLOCKED_LOGS, CLIENT, QUARANTINED, STOPPED, BatchId, ClientId, Table
 from cdc_core.doors.traffic import Traffic
 from cdc_core.position import EntryPosition
 from cdc_core.server.server import CanalServer
@@ -149,6 +149,12 @@ def _add_stopped(router: APIRouter, server: CanalServer) -> None:
         """Notes with the cursor how many rows of tables wait in their quarantines."""
         service = server.destination(destination).service()
         service.report_quarantined(client_id, body.rows, whole=body.whole)
+
+    @router.put(BLOCKED_LOGS, status_code=204)
+    def report_blocked(destination: str, client_id: ClientId, body: requests.BlockedRequest) -> None:
+        """Notes with the cursor which tables' change logs wait, as rows break what is expected of them."""
+        tables = [StoppedTable(one.table, one.reason, one.hint, None) for one in body.tables]
+        server.destination(destination).service().report_blocked(client_id, tables)
 
     @router.put(STOPPED, status_code=204)
     def stop_table(destination: str, client_id: ClientId, table: Table, body: requests.StopRequest) -> None:

@@ -61,7 +61,7 @@ _OURS: tuple[tuple[str, str, str], ...] = (
     ("schema_versions", "gauge", "Versions of table definitions held"),
     ("heartbeat_age_seconds", "gauge", "Time since anything was heard from the source"),
     ("lag_seconds", "gauge", "How far the store is behind the source"),
-    ("stopped_tables", "gauge", "Tables that take no more changes"),
+    ("stopped_tables", "gauge", "Tables that take no more changes, or whose change logs are blocked by their rows"),
     ("blocked_tables", "gauge", "Of these, tables whose rows break what is expected of them"),
     ("source_standby", "gauge", "1 while the standby is read instead of the master"),
     ("source_switches", "counter", "Switches to the other server that a heartbeat caused"),
@@ -138,7 +138,7 @@ def _stopped(statuses: dict[str, Status]) -> Metric:
     metric = Metric("sluice_stopped_table", "1 for a table that takes no more changes", "gauge")
     for name, status in statuses.items():
         for client in status.clients:
-            for stop in sorted(client.stopped, key=lambda stop: stop.table)[:_STOPPED]:
+            for stop in sorted(client.halted, key=lambda stop: stop.table)[:_STOPPED]:
                 labels = {"destination": name, "client": str(client.client_id), "table": stop.table, "kind": stop.kind}
                 metric.add_sample(metric.name, labels, 1)
     return metric

@@ -21,6 +21,7 @@ CLIENT = DESTINATION + "/clients/{client_id}"
 BATCH = CLIENT + "/claims/{batch_id}"
 STOPPED = CLIENT + "/stopped/{table:name}"
 QUARANTINED = CLIENT + "/quarantined"
+BLOCKED_LOGS = CLIENT + "/blocked"
 SNAPSHOT = CLIENT + "/snapshots/{table:name}"
 
 ClientId = Annotated[int, Path(ge=0, description="Canal's client id", examples=[1001])]

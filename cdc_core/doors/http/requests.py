@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from cdc_core.contract.quarantined_tables import MOST_TABLES
-from cdc_core.contract.stopped_table import StopKind
+from cdc_core.contract.stopped_table import MOST_BLOCKED, MOST_TEXT, StopKind
 
 TableName = Annotated[str, Field(min_length=1, max_length=300)]
 Rows = Annotated[int, Field(ge=0, lt=1 << 53)]
@@ -61,6 +61,18 @@ class QuarantinedRequest(Request):
         examples=[{"shop.orders": 2}],
     )
     whole: bool = Field(False, description="no row of any other table waits")
+
+
+class BlockedTable(Request):
+    table: TableName = Field(examples=["shop.orders"])
+    reason: str = Field(min_length=1, max_length=MOST_TEXT, examples=["2 rows break not_null_customer_id"])
+    hint: str = Field("", max_length=MOST_TEXT, examples=["Correct the rows at the source."])
+
+
+class BlockedRequest(Request):
+    tables: list[BlockedTable] = Field(
+        max_length=MOST_BLOCKED, description="all tables whose change logs wait, as rows break what is expected of them"
+    )
 
 
 class OfOwner(Request):

@@ -13,6 +13,7 @@ import pytest
 from cdc_core.client.calls import Calls
 from cdc_core.client.connector import Connector, beside
 from cdc_core.contract.doors import Doors
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.doors.flight import FlightDoor
 from cdc_core.doors.http import HttpDoor
 from cdc_core.errors import (
@@ -194,6 +195,9 @@ def test_rows_that_wait_are_reported(connector: Connector, destination: Destinat
     assert [call[1:] for call in destination.calls if call[0] == "quarantined"] == [(500, False), (101, False)]
     found = connector.client_status().quarantined
     assert (len(found), found[TABLE]) == (500, 7)
+    connector.report_blocked([StoppedTable(TABLE, "x" * 900, "Accept it.", None)])
+    (blocked,) = connector.client_status().blocked
+    assert (blocked.table, len(blocked.reason), blocked.is_blocked) == (TABLE, 500, True)
     connector.report_quarantined({TABLE: 2}, whole=True)
     assert connector.client_status().quarantined == connector.status().clients[0].quarantined == {TABLE: 2}
 

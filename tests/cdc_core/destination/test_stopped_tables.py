@@ -41,6 +41,9 @@ def test_a_stop_is_not_lifted_after_changes_of_the_table_were_acked(mysql8: MySq
             assert claim(capture).stopped == ()
             stop(capture, table, first.start)
             capture.service.report_quarantined(CLIENT, {table: 2}, whole=True)
+            blocked = [StoppedTable(name, "2 rows fail", "", None) for name in (table, "a.b")]
+            capture.service.report_blocked(CLIENT, blocked)
+            assert (capture.metrics().stopped_tables, capture.metrics().blocked_tables) == (2, 1)
             capture.service.rollback(CLIENT, None, None, "test")
             passed = ack(capture)
             assert passed.stopped == (table,)
@@ -51,6 +54,8 @@ def test_a_stop_is_not_lifted_after_changes_of_the_table_were_acked(mysql8: MySq
             (stopped,) = capture.service.client(CLIENT).stopped
             assert stopped.passed == passed.end
             assert capture.service.client(CLIENT).quarantined == {table: 2}
+            (waiting,) = capture.service.client(CLIENT).blocked  # the other one is stopped
+            assert waiting.table == "a.b"
             for copied in (None, passed.start):
                 with pytest.raises(SessionError, match=f"up to {passed.end} were acked .* sluice copy shop {table}"):
                     capture.service.lift_stop(CLIENT, table, copied)

@@ -190,6 +190,19 @@ def test_rows_that_wait_are_reported_by_table(http: httpx.Client, destination: D
     assert destination.quarantined == {"shop.more": 3}
 
 
+def test_blocked_tables_are_reported(http: httpx.Client, destination: Destination) -> None:
+    """A report has all of them, and is bounded: it is kept with the cursor."""
+    path, one = f"{CLIENT}/blocked", {"table": "shop.users", "reason": "2 rows fail", "hint": "Accept it."}
+
+    assert http.put(path, json={"tables": [one]}).status_code == 204
+    (shown,) = http.get(CLIENT).json()["blocked"]
+    assert shown == {**one, "kind": "blocked", "position": None, "passed": None, "copy_needed": False}
+    for tables in ([one] * 101, [{**one, "reason": "x" * 501}], [{**one, "kind": "stopped"}], [{"table": TABLE}]):
+        assert http.put(path, json={"tables": tables}).status_code == 400
+    assert http.put(path, json={"tables": []}).status_code == 204
+    assert destination.blocked == ()
+
+
 @pytest.mark.parametrize(
     "rows", [{TABLE: -1}, {TABLE: "2"}, {"": 1}, {"x" * 301: 1}, {f"a.t{at}": 1 for at in range(501)}]
 )

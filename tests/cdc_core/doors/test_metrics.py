@@ -174,3 +174,11 @@ def test_rows_that_wait_have_a_sample_by_table() -> None:
     assert 'sluice_quarantined_rows{client="1001",destination="shop",table="shop.orders"} 2.0' in scrape
     assert 'sluice_quarantined_rows{client="1001",destination="shop",table="others"} 201.0' in scrape
     assert scrape.count("sluice_quarantined_rows{") == 101
+
+
+def test_a_table_whose_log_is_blocked_has_a_sample() -> None:
+    """As one that the service has stopped."""
+    destination = Destination()
+    destination.report_blocked(1001, [StoppedTable("shop.users", "2 rows fail", "Accept it.", None)])
+    labels = 'client="1001",destination="shop",kind="blocked",table="shop.users"'
+    assert f"sluice_stopped_table{{{labels}}} 1.0" in render(Server(destination), Traffic())

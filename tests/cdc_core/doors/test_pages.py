@@ -97,6 +97,10 @@ def test_an_error_shows_with_its_remedy_and_without_a_reload(page: Page) -> None
         expect(page.get_by_role("alert").filter(has_text="shop.orders stopped")).to_contain_text("Rebuild it.")
         destination.stop_table(1001, StoppedTable("shop.users", "2 rows fail", "Accept it.", place, kind="blocked"))
         expect(page.get_by_role("alert").filter(has_text="shop.users blocked")).to_contain_text("Remedy: Accept it.")
+        destination.report_blocked(1001, [StoppedTable("shop.lines", "3 rows fail", "Accept them.", None)])
+        expect(page.get_by_role("alert").filter(has_text="shop.lines blocked: 3")).to_contain_text("Accept them.")
+        destination.report_blocked(1001, [])
+        expect(page.get_by_role("alert").filter(has_text="shop.lines")).to_have_count(0)
         destination.error = None
         expect(alert).to_have_count(0)
 

@@ -15,6 +15,7 @@ import pytest
 
 from cdc_core.client.failures import unavailable
 from cdc_core.contract.claim import Claim
+from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.position import EntryPosition
 from cdc_core.schema.ddl import EffectKind
@@ -409,6 +410,16 @@ def test_a_table_whose_position_goes_back_is_parked() -> None:
     assert result.success
     assert canal.log == ["claim 1", "stop shop.orders", "ack 1"]
     assert verdicts(result)["orders position_monotone"] is False
+
+
+def test_a_block_of_logs_ends_when_no_run_merges_them() -> None:
+    """The next drain reports what the lake says, if the service shows any."""
+    canal, lake = MemoryCanal(), MemoryLake()
+    drain(canal, lake)
+    assert canal.log == []
+    canal.blocked = (StoppedTable("shop.users", "2 rows fail", "Accept it.", None, kind="blocked"),)
+    drain(canal, lake)
+    assert canal.blocked == ()
 
 
 def test_an_exception_rolls_back_and_reports_place_and_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,11 +23,14 @@ from spark_jobs.expectations.results import ExpectationResult
 from spark_jobs.following.history.columns import work_of
 from spark_jobs.following.merged import Merged
 from spark_jobs.following.pending import Part, Pending
+from spark_jobs.lake.blocking import TableBlocked
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.unions import Union, Unions
 from spark_jobs.landing.modes import Mode, Modes
 from tests.support.canal_double import ORDERS, USERS, MemoryCanal
 from tests.support.registered import made
+
+REFUSED = TableStopped("a constraint refuses a row", place="shop.orders", hint="Drop the constraint.")
 
 
 class LoggedLake(Lake):
@@ -45,6 +48,7 @@ class MemoryLogs:
     lake: Lake
     left: dict[str, int]
     refuses: str = ""
+    error: TableStopped = REFUSED
     contradiction: str = ""
     expected: tuple[ExpectationResult, ...] = ()
     added: tuple[str, ...] = ()
@@ -82,7 +86,7 @@ class MemoryLogs:
     def next(self, table: str) -> Merged:
         self.runs.append(table)
         if table == self.refuses:
-            raise TableStopped("a constraint refuses a row", place=table, hint="Drop the constraint.")
+            raise self.error
         self.left[table] -= 1
         return Merged(
             table, 1, 10, 4, 3, 1, 0, 200, 7, 5.0, 8.5, 0.5, self.added, self.contradiction, expected=self.expected
@@ -231,6 +235,26 @@ def test_a_table_that_contradicts_its_log_stops(tmp_path: Path) -> None:
     merge(MemoryLogs(LoggedLake(tmp_path), {"shop.orders": 1}, contradiction="a key is there twice"), canal)
 
     assert [(one.table, one.reason) for one in canal.stopped] == [("shop.orders", "a key is there twice")]
+
+
+def test_a_blocked_table_is_reported_until_it_goes_on(tmp_path: Path) -> None:
+    """A service that is away for it fails no merge, and is told by the next run."""
+    canal, logs = MemoryCanal(), MemoryLogs(LoggedLake(tmp_path), {"shop.orders": 1, "shop.users": 1}, "shop.orders")
+    logs.error = TableBlocked("2 rows fail some", place="x", hint="Accept it.")
+    canal.report_error = ServiceUnavailable("away", place="x", hint="Wait.")
+    assert merge(logs, canal).success
+    canal.report_error = None
+    assert merge(logs, canal).success
+    (one,) = canal.blocked
+    assert (one.table, one.reason, one.hint) == ("shop.orders", "2 rows fail some at x", "Accept it.")
+    logs.error = REFUSED
+    merge(logs, canal, parked=True)
+    assert canal.blocked == ()
+    logs.error = TableBlocked("2 rows fail some", place="x", hint="Accept it.")
+    merge(logs, canal, parked=True)
+    logs.refuses = ""
+    merge(logs, canal, parked=True)
+    assert canal.log == [*(["blocked ['shop.orders']", "blocked []"] * 2)]
 
 
 def test_rows_that_wait_are_reported_when_a_part_is_merged(tmp_path: Path) -> None:

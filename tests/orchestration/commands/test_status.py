@@ -83,6 +83,15 @@ def test_the_last_minute_has_a_line(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert Status.from_dict(fields).stages == {}
 
 
+def test_a_table_whose_log_is_blocked_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """As one that the service has stopped, with the remedy."""
+    canal = MemoryCanal()
+    canal.report_blocked([StoppedTable("shop.users", "2 rows fail", "sluice accept DESTINATION shop.users", None)])
+    found = Status.from_dict(Status("shop", "running", clients=(canal.client_status(),)).to_dict())
+    status.show([found])
+    assert "shop.users is blocked: 2 rows fail. sluice accept shop shop.users" in capsys.readouterr().out.splitlines()
+
+
 def test_rows_that_wait_are_shown_without_the_lake(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

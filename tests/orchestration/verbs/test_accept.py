@@ -55,8 +55,13 @@ class Heard(Report):
 
 def access(lake: Lake, *stopped: str) -> Access:
     """For a service that has stopped these tables."""
-    client = SimpleNamespace(stopped=[SimpleNamespace(table=table) for table in stopped])
-    connector = SimpleNamespace(client_status=lambda: client)
+    client = SimpleNamespace(stopped=[SimpleNamespace(table=table) for table in stopped], blocked=("shop.orders",))
+    connector = SimpleNamespace(
+        client_status=lambda: client,
+        destination="shop",
+        client_id=1,
+        report_blocked=lambda tables: setattr(client, "blocked", tables),
+    )
     return Access("shop", 1, lambda: nullcontext(connector), lambda: NO_SPARK, lake)  # type: ignore[arg-type]
 
 
@@ -80,13 +85,16 @@ def test_a_stopped_table_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_table_that_waits_is_tried_at_once(tmp_path: Path) -> None:
-    """Its log is merged by a run of its own."""
+    """Its log is merged by a run of its own. The service no longer shows it as blocked."""
     lake = Lake(tmp_path)
     parking = Parking(lake, "shop", 1)
     Acceptances(lake, "shop", 1).blocked("shop.orders", RANGE, RESULTS)
     parking.park("shop.orders", TableStopped("1 rows fail some", hint="Accept it."), 0.0)
-    Accept(table="shop.orders").run(access(lake), Heard())
+    at = access(lake)
+    Accept(table="shop.orders").run(at, Heard())
     assert parking.tables() == {}
+    with at.connect() as connector:
+        assert connector.client_status().blocked == ()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How many rows of clients' tables wait in quarantines, kept with the cursors."""
+"""What a lake's writer reports of clients' tables, kept with the cursors."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from contextlib import nullcontext
 
 import pytest
 
+from cdc_core.contract.stopped_table import MOST_BLOCKED, StoppedTable
 from cdc_core.errors import CursorError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import Change, MemoryNodes
-from cdc_core.session.quarantined import QuarantinedRows
+from cdc_core.session.lake_reports import BlockedTables, QuarantinedRows
 
 PATH = "/otter/canal/destinations/shop/1001/quarantined"
 
@@ -75,3 +76,39 @@ def test_a_node_that_is_none_is_not_overwritten() -> None:
     nodes.write({PATH: Change(b"[1]", None)})
     with pytest.raises(CursorError, match="not counts of rows"):
         rows_of(nodes)
+
+
+def blocked_of(nodes: MemoryNodes) -> BlockedTables:
+    """As the service has them when it starts."""
+    found = BlockedTables(Cursors(nodes, "shop"), nullcontext)
+    found.load(1001)
+    return found
+
+
+def test_blocked_tables_outlive_the_service_and_go_with_the_cursor() -> None:
+    """Each report has all of them; the same again writes nothing."""
+    nodes, path = MemoryNodes(), PATH.replace("quarantined", "blocked")
+    blocked_of(nodes).report(1001, [StoppedTable("shop.users", "2 rows fail", "Accept it.", None)])
+    (one,) = blocked_of(nodes).of(1001)
+    assert (one.table, one.reason, one.hint, one.kind, one.position) == (
+        *("shop.users", "2 rows fail", "Accept it.", "blocked"),
+        None,
+    )
+    before = nodes.read(path)
+    blocked_of(nodes).report(1001, [one])
+    assert nodes.read(path) == before
+    Cursors(nodes, "shop").unsubscribe(1001, keep_cursor=False)
+    assert blocked_of(nodes).of(1001) == ()
+    blocked_of(nodes).report(1001, [one])
+    blocked_of(nodes).report(1001, [])
+    assert nodes.read(path) is None
+
+
+def test_the_node_of_blocked_tables_is_bounded() -> None:
+    """The first ones by name, with the beginnings of their texts; it fits a node of ZooKeeper."""
+    nodes, text = MemoryNodes(), "\u6f22" * 2000
+    blocked_of(nodes).report(1001, [StoppedTable(f"{at:04}{text[:290]}", text, text, None) for at in range(400)])
+    node = nodes.read(PATH.replace("quarantined", "blocked"))
+    assert node is not None
+    assert len(node.value) < 600_000
+    assert [one.table[:4] for one in blocked_of(nodes).of(1001)] == [f"{at:04}" for at in range(MOST_BLOCKED)]
