@@ -142,16 +142,24 @@ def _restored(version: int, runs: list[_Run], origin: int | None) -> _Run:
 
 def _closed(runs: Sequence[_Run], known: Known) -> list[Stretch]:
     found = list[Stretch]()
-    for number, run in enumerate(runs):
-        changes = [one.change for one in runs[number + 1 :] if one.change is not None]
+    for run, (later, unlogged) in zip(runs, _followed(runs), strict=True):
         if run.origin is not None and run.content is not None and run.content.lacks:
             exact, limit = found[run.origin].exact, "somebody restored it to an earlier version"
         else:
-            exact, limit = known.exact_ranges(run.content, changes[0] if changes else None)
-        unlogged = next((one for one in changes if not one.logged), None)
+            exact, limit = known.exact_ranges(run.content, later)
         begun = _begun(run.change, known.batches) if run.change else None
         found.append(Stretch(run.version, run.content, exact, limit, run.change, begun, unlogged))
     return found
+
+
+def _followed(runs: Sequence[_Run]) -> list[tuple[Advance | None, Advance | None]]:
+    """Returns for each run the next change after it, and the next one that is not in the change log."""
+    found, later, unlogged = list[tuple[Advance | None, Advance | None]](), None, None
+    for run in reversed(runs):
+        found.append((later, unlogged))
+        if run.change is not None:
+            later, unlogged = run.change, unlogged if run.change.logged else run.change
+    return found[::-1]
 
 
 def _begun(change: Advance, batches: Batches) -> Place:

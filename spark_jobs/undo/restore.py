@@ -13,8 +13,9 @@ not restored is right again when reading has come to where the table was.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import zip_longest
 
 from deltalake.exceptions import CommitFailedError, DeltaError
@@ -78,9 +79,9 @@ class Restorer:
     def plan(self, to: str) -> TablesAsOf:
         """Returns the versions of all tables at a place. Raises NotAsOf if a table has none, LakeError, also for rows
         that other rules made than those of now, or that waited in a quarantine there."""
-        found = as_of(self.tables, to)
+        found, batches = as_of(self.tables, to), cache(lambda: read_batches(self.tables.ledger))
         for chosen in found.tables.values():
-            if why := self._why_not(chosen, found.place):
+            if why := self._why_not(chosen, found.place, batches):
                 hint = (
                     "Restore to another place; or set the cursor alone (`sluice reset`), and changes are merged again "
                     "into what is there."
@@ -109,7 +110,7 @@ class Restorer:
             _replace(self.sessions, tables, made)
         return Restored(table, target.committed(made.about))
 
-    def _why_not(self, chosen: Chosen, place: Place) -> str:
+    def _why_not(self, chosen: Chosen, place: Place, batches: Callable[[], Batches]) -> str:
         """Returns why the rows of a table at the place must not come back, or ""."""
         tables, path = self.tables, self.tables.path(chosen.table)
         then = None if chosen.version is None else tables.lake.state(path, "", chosen.version)
@@ -117,7 +118,7 @@ class Restorer:
         if then is not None and now is not None and made_otherwise(then, now):
             return "rules have changed since: the rows of then may show what they hide"
         quarantine = QuarantineTable(tables.lake, tables.destination, chosen.table)
-        if quarantine.exists and waited(quarantine.noted(), place, read_batches(tables.ledger), then):
+        if quarantine.exists and waited(quarantine.noted(), place, batches(), then):
             return "rows waited in its quarantine there, which would be in neither of them"
         return ""
 
