@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyarrow.fs import FileType
 
@@ -25,6 +25,7 @@ from spark_jobs.lake.features import VECTORS
 from spark_jobs.lake.kept_tables import folder_at
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.progress import TableProgress
+from spark_jobs.lake.queries import selected_table
 from spark_jobs.lake.record import Began, CopyNote
 from spark_jobs.lake.state import DeltaCommit
 from spark_jobs.landing.client_tables import ClientTables
@@ -82,9 +83,7 @@ def _batch(row: dict[str, Any]) -> NotedBatch:
 
 
 def _select(table: DeltaTable, question: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pa.table(
-        QueryBuilder().register("batches", table).execute(question).read_all()
-    ).to_pylist()
+    rows: list[dict[str, Any]] = selected_table(table, "batches", question).to_pylist()
     return rows
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable
 
 from cdc_core.errors import LakeError
 from spark_jobs.changes.keys import alike, has_null, is_among, joined
@@ -21,6 +21,7 @@ from spark_jobs.expectations.expectation import Expectation, References
 from spark_jobs.expectations.row_judge import RowJudge
 from spark_jobs.lake.failures import first_line, store_failed
 from spark_jobs.lake.own_columns import Own
+from spark_jobs.lake.queries import identifiers, selected
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +133,12 @@ def rows_with(table: DeltaTable, values: pa.Table, more: Sequence[str] = ()) -> 
     """Returns the rows of the table, without those that are deleted softly, that have one of the values: the columns of
     these and `more`."""
     own, names = Own.of_table(table), list(dict.fromkeys((*values.column_names, *more)))
-    listed = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
-    asked = f"SELECT {listed} FROM t WHERE {own.living}"  # noqa: S608
+    asked = f"SELECT {identifiers(names)} FROM t WHERE {own.living}"  # noqa: S608
     schema = pa.schema([pa.schema(table.schema().to_arrow()).field(name) for name in names])
     none, wanted = alike(schema.empty_table().select(values.column_names), values)
     found = []
-    for batch in QueryBuilder().register("t", table).execute(asked):
-        rows = pa.Table.from_batches([pa.record_batch(batch)]).cast(schema)
+    for batch in selected(table, "t", asked):
+        rows = pa.Table.from_batches([batch]).cast(schema)
         for name in wanted.column_names:
             there = rows.column(name).cast(none.schema.field(name).type)
             rows = rows.filter(pc.is_in(there, wanted.column(name).combine_chunks()))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Schema, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from cdc_core.errors import LakeError, TableStopped
@@ -22,6 +22,7 @@ from cdc_core.schema.names import split_name
 from spark_jobs.expectations.quarantine import SYSTEM, BatchEnd, counting
 from spark_jobs.lake.failures import first_line, store_failed
 from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.queries import selected_table
 from spark_jobs.lake.record import app_versions
 from spark_jobs.lake.state import DESTINATION, FENCE, QUARANTINE, TABLE, TableState
 from spark_jobs.lake.statistics import exact_statistics
@@ -178,8 +179,7 @@ def _app(app: str) -> str:
 
 
 def _rows(table: DeltaTable) -> pa.Table:
-    found = QueryBuilder().register("q", table).execute("SELECT * FROM q").read_all()
-    return pa.table(found).cast(pa.schema(table.schema().to_arrow()))
+    return selected_table(table, "q", "SELECT * FROM q").cast(pa.schema(table.schema().to_arrow()))
 
 
 def _place(entry: Mapping[str, Any]) -> tuple[int, int] | None:

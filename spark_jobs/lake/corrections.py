@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, QueryBuilder, write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from cdc_core.errors import LakeError
@@ -23,6 +23,7 @@ from cdc_core.schema.names import split_name
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.folders import folder_of
 from spark_jobs.lake.own_tables import open_own
+from spark_jobs.lake.queries import selected_table
 from spark_jobs.lake.record import app_versions
 from spark_jobs.lake.tables import Lake
 
@@ -147,7 +148,7 @@ class Corrections:
         opened = self._open()
         if opened is None:
             return []
-        rows = pa.table(QueryBuilder().register("corrections", opened).execute("SELECT * FROM corrections").read_all())
+        rows = selected_table(opened, "corrections", "SELECT * FROM corrections")
         last = dict[tuple[int, str], CorrectedTable]()
         for one in map(_corrected, sorted(rows.to_pylist(), key=lambda row: (row["at"], _ORDER[row["state"]]))):
             last[one.correction.number, one.table] = one

@@ -56,6 +56,7 @@ _PASSING = (
 )
 # as delta-rs' object_store says it; "Object at location ... not found" is a file that is gone
 _STORE_FAILED = re.compile(r"Generic (?!DeltaTable)\w+ error\b|The operation lacked ")
+_COLOUR, _CAUSE = re.compile(r"\x1b\[\d*m"), "↳"  # in a text of delta-rs
 _OF_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
 _TOO_SHORT = ("Requested range was invalid", "416 Range Not Satisfiable")
 
@@ -132,9 +133,11 @@ def raised_by_task(error: BaseException) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text that is not empty, of at most 500 characters."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines or [type(error).__name__])[0][:500]
+    """The first line of an error's text that is not empty, of at most 500 characters; with the causes that delta-rs
+    writes below it, each after an arrow."""
+    lines = [line.strip() for line in _COLOUR.sub("", str(error)).splitlines() if line.strip()]
+    causes = [line.removeprefix(_CAUSE).strip() for line in lines[1:] if line.startswith(_CAUSE)]
+    return ": ".join([*(lines or [type(error).__name__])[:1], *causes])[:500]
 
 
 def store_failed(error: BaseException) -> bool:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, QueryBuilder, write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from cdc_core.contract.claim import Claim
@@ -26,6 +26,7 @@ from cdc_core.schema.names import split_name
 from spark_jobs.lake.continuity import EpochSpan, Seen, check, reset_command
 from spark_jobs.lake.doubt import Doubt
 from spark_jobs.lake.own_tables import open_own
+from spark_jobs.lake.queries import selected_table
 from spark_jobs.lake.record import app_versions
 from spark_jobs.lake.state import Origin
 from spark_jobs.lake.tables import Lake
@@ -298,9 +299,7 @@ class Ledger:
 
 def _select(table: DeltaTable, question: str) -> Sequence[dict[str, Any]]:
     """Returns the rows of a SELECT from `batches`."""
-    rows: list[dict[str, Any]] = pa.table(
-        QueryBuilder().register("batches", table).execute(question).read_all()
-    ).to_pylist()
+    rows: list[dict[str, Any]] = selected_table(table, "batches", question).to_pylist()
     return rows
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, QueryBuilder
+from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from cdc_core.errors import LakeError, TableStopped
@@ -28,6 +28,7 @@ from spark_jobs.following.pending import Follows
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.progress import ALWAYS
 from spark_jobs.lake.properties import without_features
+from spark_jobs.lake.queries import selected_table
 from spark_jobs.lake.record import app_versions
 from spark_jobs.lake.state import HISTORY, log_app_id
 from spark_jobs.lake.statistics import exact_statistics
@@ -173,7 +174,7 @@ def _aged(log: DeltaTable, had: Mapping[int, int], limit: datetime, landed: Mapp
 
 
 def _one(log: DeltaTable, question: str) -> int | None:
-    rows = pa.table(QueryBuilder().register("log", log).execute(question).read_all())
+    rows = selected_table(log, "log", question)
     value = rows.column(0)[0].as_py()
     return None if value is None else int(value)
 

@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable
 
 from cdc_core.errors import ConfigError
 from cdc_core.gtid import Gtid, GtidPosition, Gtids, GtidSet, as_gtids, parse_gtid_field, was_executed
 from cdc_core.position import EntryPosition
 from spark_jobs.lake.ledger import Ledger
+from spark_jobs.lake.queries import selected_table
 
 _COLUMNS = (
     "epoch", "batch_id", "start_journal", "start_position", "end_journal", "end_position", "gtid", "run_id", "rows",
@@ -242,7 +243,7 @@ class PastBatches:
 
     def _table(self, columns: str, condition: str) -> pa.Table:
         query = f"SELECT {columns} FROM batches WHERE {condition}"  # noqa: S608
-        return pa.table(QueryBuilder().register("batches", self._opened).execute(query).read_all())
+        return selected_table(self._opened, "batches", query)
 
     @cached_property
     def _opened(self) -> DeltaTable:

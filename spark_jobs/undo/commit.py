@@ -22,6 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from cdc_core.errors import LakeError
 from spark_jobs.lake.corrections import NOTE, CorrectedTable, Correction, Corrections
 from spark_jobs.lake.failures import first_line
+from spark_jobs.lake.queries import identifier
 from spark_jobs.lake.record import app_versions
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import DeltaCommit, TableState
@@ -180,13 +181,13 @@ def by_delta_rs(rewrite: Rewrite, source: pa.Table, key: tuple[str, ...], about:
         max_commit_retries=0,
         app_transactions=app_versions({target.app: rewrite.mark.upto}),
     )
-    same = " AND ".join(f"t.{_name(name)} IS NOT DISTINCT FROM s.{_name(name)}" for name in key)
+    same = " AND ".join(f"t.{identifier(name)} IS NOT DISTINCT FROM s.{identifier(name)}" for name in key)
     try:
         table.merge(
-            source, f"s.{_name(OP)} = {GONE} AND {same}", source_alias="s", target_alias="t", streamed_exec=False,
+            source, f"s.{identifier(OP)} = {GONE} AND {same}", source_alias="s", target_alias="t", streamed_exec=False,
             writer_properties=exact_statistics_of(source, table, key), commit_properties=properties,
         ).when_matched_delete().when_not_matched_insert(
-            {_name(name): f"s.{_name(name)}" for name in source.schema.names[:-1]}, f"s.{_name(OP)} = {ADDED}"
+            {name: f"s.{name}" for name in map(identifier, source.schema.names[:-1])}, f"s.{identifier(OP)} = {ADDED}"
         ).execute()  # fmt: skip
     except CommitFailedError as error:
         raise WentOn(target.path) from error
@@ -201,10 +202,6 @@ def by_delta_rs(rewrite: Rewrite, source: pa.Table, key: tuple[str, ...], about:
 
 def _is_whole(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0))
-
-
-def _name(column: str) -> str:
-    return '"' + column.replace('"', '""') + '"'
 
 
 def _counts(plan: TablePlan) -> dict[str, int]:

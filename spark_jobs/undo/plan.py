@@ -17,6 +17,7 @@ from deltalake.exceptions import DeltaError
 from cdc_core.errors import LakeError
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.own_columns import Own
+from spark_jobs.lake.queries import identifier
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.state import TableState
 from spark_jobs.landing.client_tables import ClientTables
@@ -178,7 +179,7 @@ def _condition(pool: RowPool, net: Mapping[bytes, NetChange]) -> str:
     values = pc.unique(pool.table(rows, [name]).column(name))
     if values.null_count:
         return ""
-    column = '"' + name.replace('"', '""') + '"'
+    column = identifier(name)
     if len(values) <= _LISTED:
         return f"{column} IN ({', '.join(_literal(value) for value in values.to_pylist())})"
     bounds = pc.min_max(values).as_py() if pt.is_integer(kind) else None

@@ -6,22 +6,23 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable
 
 from cdc_core.schema.table import TableSchema
 from spark_jobs.lake.own_columns import Own
+from spark_jobs.lake.queries import identifiers, selected
 from spark_jobs.verify.row_text import lake_text
 
 
 def lake_rows(table: DeltaTable, fields: Sequence[pa.Field], condition: str = "") -> Iterator[pa.RecordBatch]:
     """Yields the living rows that fulfil a condition in SQL, with these columns. Values that the type of a field cannot
     hold have the lake's own type."""
-    listed = ", ".join('"' + field.name.replace('"', '""') + '"' for field in fields)
+    listed = identifiers(field.name for field in fields)
     own = Own.of_table(table)
     where = " AND ".join(part for part in (own.living if own else "", condition) if part)
     question = f"SELECT {listed} FROM lake" + (f" WHERE {where}" if where else "")  # noqa: S608
-    for found in QueryBuilder().register("lake", table).execute(question):
-        yield as_fields(pa.record_batch(found), fields)
+    for found in selected(table, "lake", question):
+        yield as_fields(found, fields)
 
 
 def as_fields(batch: pa.RecordBatch, fields: Sequence[pa.Field]) -> pa.RecordBatch:

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException, PySparkValueError
 from pyspark.errors.exceptions.connect import AnalysisException, SparkException
 
 from cdc_core.errors import DecodeError, LakeError, TableStopped
-from spark_jobs.lake.failures import SparkRefusal, lake_errors, raised_by_task, store_failed
+from spark_jobs.lake.failures import SparkRefusal, first_line, lake_errors, raised_by_task, store_failed
 
 WRAPPED = "[TASK_WRITE_FAILED] Task failed while writing rows. SQLSTATE: 58030\nCaused by: {}"
 
@@ -77,6 +77,18 @@ def test_what_a_task_raised_is_named() -> None:
     )
     assert raised_by_task(SparkException(text)) == "ModuleNotFoundError: No module named 'deltalake'"
     assert raised_by_task(SparkException("[OTHER] it\nis away")) == "[OTHER] it"
+
+
+def test_the_causes_below_an_error_of_a_store_are_told() -> None:
+    """Its first line names the store alone; colours are for terminals."""
+    text = (
+        "Generic S3 error\n          \x1b[31m↳\x1b[0m Error performing GET http://s/b/t in 5ms - "
+        "Server returned non-2xx status code\n           \x1b[31m↳\x1b[0m 503 Service Unavailable\n\nmore"
+    )
+    told = "Generic S3 error: Error performing GET http://s/b/t in 5ms - Server returned non-2xx status code: "
+    assert first_line(OSError(text)) == f"{told}503 Service Unavailable"
+    assert first_line(ValueError("one\ntwo")) == "one"
+    assert first_line(ValueError()) == "ValueError"
 
 
 @pytest.mark.parametrize(
