@@ -18,7 +18,6 @@ from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from cdc_core.errors import PositionError, SluiceError
 from orchestration.demo.files import DESTINATION
 from orchestration.jobs.by_hand import run_config
-from orchestration.names import JOB_TAG
 from orchestration.stack.process import Process
 from tests.faults.stack import Stack
 from tests.support import probes
@@ -31,7 +30,7 @@ from tests.support.week_pace import Pace
 
 _PATIENCE = 300.0  # seconds, for what a part refuses while another one comes back
 _START = 900.0  # seconds that a part may take to start
-_UNDONE = timedelta(seconds=10)  # how far back
+_UNDONE = timedelta(minutes=2)  # how far back
 _SELDOM = 4  # samples to one of a probe that costs much, in an hour
 _LAUNCH = """mutation Launch($run: ExecutionParams!) {
   launchRun(executionParams: $run) {
@@ -68,6 +67,7 @@ class WeekStack(Stack):
         }
         for process in self.processes.values():
             process._timeout = _START  # a busy machine is no fault
+        self.launched: list[str] = []  # runs
         self.said = ""  # by Dagster last, of a job that it did not launch
 
     @property
@@ -141,7 +141,8 @@ class WeekStack(Stack):
                 answer = httpx.post(f"{self.dagster.url}/graphql", json=body, timeout=60, trust_env=False).json()
                 found = answer["data"]["launchRun"]
                 if found["__typename"] == "LaunchRunSuccess":
-                    return str(found["run"]["runId"])
+                    self.launched.append(str(found["run"]["runId"]))
+                    return self.launched[-1]
                 self.said = f"{job}: {found}"
             return None
 
@@ -168,6 +169,13 @@ class WeekStack(Stack):
             return client.waiting, client.backlog_ddl
         return None
 
+    def reached(self) -> str:
+        """Where the lake stands, "" while the service does not say."""
+        with suppress(SluiceError), self.connector() as connector:
+            if cursor := connector.client_status().cursor:
+                return f"{cursor.journal_name}:{cursor.position}"
+        return ""
+
     def settle(self, seconds: float, undone: Sequence[str] = ()) -> None:
         """Waits until jobs have ended and no table is stopped. What the stream cannot complete is reloaded by Dagster's
         sensor, and by a copy if that is not enough. Tables of which something was `undone` are copied in any case."""
@@ -180,8 +188,10 @@ class WeekStack(Stack):
             assert not (left := self.stopped()), f"still stopped: {left}; see {self.state}"
 
     def _jobs(self) -> list[str]:
-        """The runs of jobs that have not ended."""
-        unfinished = dg.RunsFilter(tags={JOB_TAG: DESTINATION}, statuses=NOT_FINISHED_STATUSES)
+        """The runs that were launched here and have not ended: schedules go on."""
+        unfinished = dg.RunsFilter(run_ids=self.launched, statuses=NOT_FINISHED_STATUSES)
+        if not self.launched:
+            return []
         return [run.run_id for run in self.instance.get_runs(unfinished)]
 
     def failed(self) -> Counter[str]:

@@ -75,6 +75,9 @@ class StackDouble:
         self.done.append(verb)
         return "a run"
 
+    def reached(self) -> str:
+        return "mysql-bin.000001:4"
+
     def backlog(self) -> tuple[int, int]:
         return self.behind
 

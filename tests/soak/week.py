@@ -29,7 +29,7 @@ from tests.support.week_pace import SLOW, Pace
 LEAST_MINUTES = 10.0  # of which half is judged: less has too few samples
 _SETTLE, _COMPARE = 900.0, 900.0  # seconds
 _STILL = 300.0  # seconds without a sample, after which the sampler is taken for dead
-_PLACES = 6  # that a rewind chooses from
+_PLACES = 6  # that a rewind or a restore chooses from
 _LOOK, _TELL, _LONG = 1.0, 60.0, 10.0  # seconds
 _MOST_ROWS, _MOST_DDL = 4_000, 8  # that wait for the lake
 
@@ -53,6 +53,7 @@ class Week:
         self._file = file
         self._statements = self._waiting_ddl = 0
         self._places: list[tuple[str, int]] = []
+        self._reached: list[str] = []  # where the lake stood
         self._began = self._told = time.monotonic()
         self._acts: dict[str, Callable[[], object]] = {
             "cut dump": self.stack.cut_dump,
@@ -98,6 +99,8 @@ class Week:
                 self._tell(f"{event.what}: took {took:.0f} s")
             self.done[event.what] += 1
             self._places = [*self._places[1 - _PLACES :], self.stack.mysql.position()]
+            if reached := self.stack.reached():
+                self._reached = [*self._reached[1 - _PLACES :], reached]
         self._until(self.seconds, sampler)
 
     def _act(self, event: Event) -> None:
@@ -147,9 +150,8 @@ class Week:
             self.stack.rewind(self._rng.choice(self._places))
 
     def _restore(self) -> None:
-        if self._places:
-            name, offset = self._rng.choice(self._places)
-            self.stack.launch("restore", to=f"{name}:{offset}", dry_run=False)
+        if self._reached:
+            self.stack.launch("restore", to=self._rng.choice(self._reached), dry_run=False)
 
     def _undo(self) -> None:
         self.stack.undo(f"{DATABASE}.{PassingTables.UNDONE}")

@@ -37,6 +37,7 @@ MEASURES = (
     Measure("*: children", "", 3),
     Measure("spark: open files", "", 25),
     Measure("spark: threads", "", 25),
+    Measure("service: open files", "", 12, why="the store's last 8 segments stay mapped"),
     Measure("*: open files", "", 6),
     Measure("*: threads", "", 6),
     # the service

@@ -26,7 +26,7 @@ SLOW = (
     Slow("rows of change logs", "log_retention is 7d at least"),
     Slow("old files of the ledger", "deleted a day later, each 200 commits"),
     Slow("what a killed run left in staging", "removed by a run a day later"),
-    Slow("Dagster's ticks", "purge_after_days is whole days"),
+    Slow("Dagster's ticks", "sluice_old_runs keeps an hour, and those that started runs a week"),
     Slow("failed runs, and those of jobs", "sluice_old_runs keeps them 30 days at least"),
     Slow("sluice_old_runs itself", "looks every 10 minutes"),
     Slow("observations of the store", "one in 10 s at most, kept for ever"),
