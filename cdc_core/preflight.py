@@ -22,12 +22,14 @@ _CONNECT_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """`what` was looked at, `where`, what was `found`, and the `remedy`, "" if nothing is wrong."""
+    """`what` was looked at, `where`, what was `found`, and the `remedy`, "" if nothing is wrong. A `warning` keeps
+    nothing from starting."""
 
     what: str
     where: str
     found: str
     remedy: str = ""
+    warning: bool = False
 
 
 def checked(conf_dir: Path) -> Iterator[Preflight]:
@@ -38,7 +40,7 @@ def checked(conf_dir: Path) -> Iterator[Preflight]:
     except SluiceError as error:
         yield _wrong("the configuration", str(conf_dir), error)
         return
-    yield Preflight("the configuration", str(conf_dir / "canal.properties"), _ineffective(report))
+    yield _read("the configuration", str(conf_dir / "canal.properties"), report)
     yield _cursors(service)
     names = configuration.destinations(service)
     if not names:
@@ -52,7 +54,7 @@ def _destination(conf_dir: Path, name: str) -> Iterator[Preflight]:
     what = f"the source of {name}"
     try:
         instance, report = configuration.load_instance(conf_dir, name)
-        yield Preflight(f"the configuration of {name}", f"{name}/instance.properties", _ineffective(report))
+        yield _read(f"the configuration of {name}", f"{name}/instance.properties", report)
         settings = source_settings(instance)
         with connected(settings) as conn:
             server = check_server(conn, settings, make_filter(instance.filter_regex, instance.filter_black_regex))
@@ -61,7 +63,7 @@ def _destination(conf_dir: Path, name: str) -> Iterator[Preflight]:
         return
     yield Preflight(what, server.address, f"{server.flavor} {server.version}: its settings and grants suffice")
     for warning in server.warnings:
-        yield Preflight(what, server.address, f"note: {warning}")
+        yield Preflight(what, server.address, warning, warning=True)
 
 
 def _cursors(service: ServiceConfig) -> Preflight:
@@ -94,6 +96,8 @@ def _wrong(what: str, where: str, error: SluiceError) -> Preflight:
     return Preflight(what, error.place or where, error.message, error.hint)
 
 
-def _ineffective(report: Report) -> str:
+def _read(what: str, where: str, report: Report) -> Preflight:
+    """A configuration that can be read. Keys without effect are a warning."""
     names = [*report.unknown, *report.unsupported]
-    return f"it can be read; without effect: {', '.join(names)}" if names else "it can be read"
+    found = f"it can be read; without effect: {', '.join(names)}" if names else "it can be read"
+    return Preflight(what, where, found, warning=bool(names))

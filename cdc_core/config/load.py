@@ -1,7 +1,8 @@
 """Reads a configuration directory: `canal.properties`, and `{destination}/instance.properties` over it.
 
-A wrong value is an error that names file, line and key. Keys without effect are reported by name and are not errors. A
-start position that cannot be used as written is an error: another start would lose data.
+A wrong value is an error that names file, line and key. Keys without effect are reported by name and are not errors,
+unless they look like a key that is not set. A start position that cannot be used as written is an error: another start
+would lose data.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from cdc_core.config.canal_keys import is_unsupported
+from cdc_core.config.likeness import check_names
 from cdc_core.config.models import INSTANCE_KEYS, SERVICE_KEYS, InstanceConfig, ServiceConfig
 from cdc_core.config.properties import Properties, read_properties
 from cdc_core.config.queue import SERVER_MODE, QueueConfig, is_of_queues, queue_values
@@ -45,7 +47,9 @@ def load_service(conf_dir: Path, environment: Mapping[str, str] = os.environ) ->
     values = _values(properties, SERVICE_KEYS)
     for key in ("canal.conf.dir", "canal.file.data.dir"):
         values[key] = str(_directory(conf_dir, values.get(key, _STOCK_CONF)))
-    return _build(ServiceConfig, values, properties), _report(properties.own, _mode(properties))
+    report = _report(properties.own, _mode(properties))
+    check_names(report.unknown, properties)
+    return _build(ServiceConfig, values, properties), report
 
 
 def load_instance(
@@ -63,10 +67,12 @@ def load_instance(
     data = _directory(conf_dir, service.get("canal.file.data.dir") or _STOCK_CONF)
     kept = values.get(_STORE_DIR)
     values[_STORE_DIR] = str(_directory(conf_dir, kept) if kept else data / "store")
+    report = _report(own, _mode(service))
+    check_names(report.unknown, properties)
     _check_start(values, properties)
     if (mode := _mode(service)) != "tcp":
         values["queue"] = _build(QueueConfig, queue_values(properties, mode, destination), properties)
-    return _build(InstanceConfig, values, properties, {_ALL_LAZY: lazy} if own_lazy else {}), _report(own, mode)
+    return _build(InstanceConfig, values, properties, {_ALL_LAZY: lazy} if own_lazy else {}), report
 
 
 def _mode(service: Properties) -> str:

@@ -14,11 +14,11 @@ _SHOWN = 4  # hosts that are named
 
 
 def show(console: Console, found: Sequence[Finding]) -> None:
-    """Prints a table, and how to mend what is wrong."""
+    """Prints a table, and how to mend what is wrong. Warnings have a mark of their own."""
     columns = table(text(""), text("what"), text("where"), text("found"))
     for one in found:
-        mark = Text("✓", "green") if one.good else Text("✗", "red")
-        columns.add_row(mark, one.what, _hosts(one.where), Text(one.found, "" if one.good else "red"))
+        mark, color = ("✗", "red") if not one.good else ("!", "yellow") if one.warning else ("✓", "green")
+        columns.add_row(Text(mark, color), one.what, _hosts(one.where), Text(one.found, "" if mark == "✓" else color))
     console.print(columns)
     for one in found:
         if not one.good:

@@ -25,7 +25,7 @@ def run(conf: Path, lake: str, spark: str, token: str, *, as_json: bool) -> int:
     """Prints the findings. Returns 1 when something is wrong."""
     console = Console()
     with console.status("the source, the lake and Spark are asked"):
-        found = [*(Finding(one.what, (one.where,), one.found, one.remedy) for one in checked(conf))]
+        found = [Finding(one.what, (one.where,), one.found, one.remedy, one.warning) for one in checked(conf)]
         found += _lake_and_spark(lake, spark, token)
     if as_json:
         print(json.dumps([asdict(one) | {"good": one.good} for one in found]))

@@ -13,12 +13,14 @@ _INSTALL = "Install on every executor what the driver has: pip install"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`what` was looked at, `where`, what was `found`, and the `remedy`, "" if nothing is wrong."""
+    """`what` was looked at, `where`, what was `found`, and the `remedy`, "" if nothing is wrong. A `warning` keeps
+    nothing from starting."""
 
     what: str
     where: tuple[str, ...]
     found: str
     remedy: str = ""
+    warning: bool = False
 
     @property
     def good(self) -> bool:

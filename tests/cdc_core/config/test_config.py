@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -227,28 +229,62 @@ def test_files_that_cannot_be_read_are_named(conf: Path) -> None:
 
 
 def test_unknown_keys_are_reported_by_name(conf: Path) -> None:
-    """Ours and misspelt ones alike; Canal's keys without effect are another list."""
-    instance_file(conf, "canal.instance.filtr.regex=a\nsluice.no=1\ncanal.instance.filter.druid.ddl=true\n")
+    """Ours and Canal's alike; Canal's keys without effect are another list."""
+    instance_file(conf, "canal.instance.no=a\nsluice.no=1\ncanal.instance.filter.druid.ddl=true\n")
 
     _, report = load_instance(conf, "example", {})
 
-    assert report.unknown == ("canal.instance.filtr.regex", "sluice.no")
+    assert report.unknown == ("canal.instance.no", "sluice.no")
     assert report.unsupported == ("canal.instance.filter.druid.ddl",)
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("canal.instance.filtr.regex", "canal.instance.filter.regex"),
+        ("canal.instance.master.adress", "canal.instance.master.address"),
+        ("canal.instance.mysql.slaveid", "canal.instance.mysql.slaveId"),
+        ("sluice.store.byte", "sluice.store.bytes"),
+        ("canal.instance.filter.black.regexp", "canal.instance.filter.black.regex"),
+    ],
+)
+def test_a_misspelt_key_is_an_error_while_the_one_it_looks_like_is_not_set(conf: Path, key: str, meant: str) -> None:
+    """The error names both, with file and line; where both are set it is an unknown key as others are."""
+    path = instance_file(conf, f"{key}=1\n")
+    with pytest.raises(ConfigError, match=f"{re.escape(key)} is an unknown key; {re.escape(meant)} is not set") as no:
+        load_instance(conf, "example", {})
+    assert no.value.place == f"{path}:1: {key}"
+    assert meant in no.value.hint
+
+    instance_file(conf, f"{key}=1\n{meant}={'1234' if 'regex' not in meant else '.*'}\n")
+    assert load_instance(conf, "example", {})[1].unknown == (key,)
+
+
+@pytest.mark.parametrize("file", ["canal.properties", "example/instance.properties"])
+def test_a_server_with_a_number_is_an_error(conf: Path, file: str) -> None:
+    """Canal's group instance: the address would be the default one."""
+    (conf / "example").mkdir(exist_ok=True)
+    (conf / file).write_text("canal.instance.master.address=db1:3306\ncanal.instance.master2.address=db2:3306\n")
+    load = load_service if file == "canal.properties" else partial(load_instance, destination="example")
+    with pytest.raises(ConfigError, match=r"^canal\.instance\.master2\.address: .* one server") as no:
+        load(conf, environment={})
+    assert no.value.place == f"{conf / file}:2: canal.instance.master2.address"
+    assert "canal.instance.master.address" in no.value.hint
+
+
 def test_a_key_is_supported_unsupported_or_unknown(conf: Path) -> None:
-    """No key is both supported and reported; a misspelt key of Canal's families is unknown."""
+    """No key is both supported and reported; a key that Canal's families do not have is unknown."""
     supported = SERVICE_KEYS | INSTANCE_KEYS
     assert [key for key in supported if is_unsupported(key)] == []
     instance_file(
         conf,
-        "canal.instance.filter.rowz=true\ncanal.instance.master.tlsVersions=TLSv1.2\ncanal.instance.standby.sslMode=\n"
+        "canal.instance.filter.nothing=true\ncanal.instance.master.tlsVersions=TLSv1.2\ncanal.instance.standby.sslMode=\n"
         "canal.instance.shop.spring.xml=a.xml\nrocketmq.namesrv.addr=127.0.0.1:9876\n",
     )
 
     _, report = load_instance(conf, "example", {})
 
-    assert report.unknown == ("canal.instance.filter.rowz",)
+    assert report.unknown == ("canal.instance.filter.nothing",)
     assert len(report.unsupported) == 4
 
 

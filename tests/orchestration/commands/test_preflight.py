@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from cdc_core.preflight import checked
 from orchestration.commands import preflight
+from orchestration.commands.found import show
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.zookeeper import ZooKeeper
+from spark_jobs.check.findings import Finding
 
 _SERVICE = "canal.auto.scan = true\n"
 
@@ -48,6 +52,20 @@ def test_a_configuration_without_a_destination_is_wrong(tmp_path: Path, service:
         (tmp_path / "canal.properties").write_text(service)
 
     assert [one.what for one in checked(tmp_path) if one.remedy] == [what]
+
+
+def test_a_warning_is_seen_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has a mark of its own and no remedy, and keeps nothing from starting."""
+    (tmp_path / "canal.properties").write_text("sluice.no = 1\n")
+    (found,) = [one for one in checked(tmp_path) if one.warning]
+    console = Console(width=80, file=io.StringIO())
+
+    show(console, [Finding(found.what, (found.where,), found.found, warning=True)])
+
+    assert (found.what, found.remedy) == ("the configuration", "")
+    assert "sluice.no" in found.found
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert [line.strip()[0] for line in lines if "the configuration" in line] == ["!"]
 
 
 @pytest.mark.integration
