@@ -54,6 +54,7 @@ PIP_CONSTRAINT="$constraints" SLUICE_KERNELS="${SLUICE_KERNELS:-}" "$prefix/bin/
 # 3. What is not a package: the programs that start the parts, and their settings
 mkdir -p "$prefix/etc"
 install -m 755 "$here/bin/sluice-$part" "$prefix/bin/sluice-$part"
+[ "$part" != service ] || install -m 755 "$here/bin/sluice-monitor" "$prefix/bin/sluice-monitor"
 if [ "$part" = spark ]; then
   say "fetching the jars of Delta"
   [ "${SLUICE_S3:-}" = 1 ] && s3=--s3 || s3=

@@ -58,7 +58,25 @@ def test_the_install_script_knows_three_parts() -> None:
     done = subprocess.run(["sh", str(DEPLOY / "install.sh"), "all"], capture_output=True, text=True)
 
     assert (done.returncode, done.stderr) == (1, f"install: usage: {DEPLOY / 'install.sh'} service|dagster|spark\n")
-    assert {file.name for file in (DEPLOY / "bin").iterdir()} == {f"sluice-{part}" for part in PARTS}
+    assert {file.name for file in (DEPLOY / "bin").iterdir()} == {f"sluice-{part}" for part in (*PARTS, "monitor")}
+
+
+def test_the_monitor_is_given_its_clusters(tmp_path: Path) -> None:
+    """Each of SLUICE_CLUSTERS is an option of its own, before the command's further options; without one it ends."""
+    program = tmp_path / "sluice-monitor"
+    shutil.copy(DEPLOY / "bin" / "sluice-monitor", program)
+    (tmp_path / "sluice").write_text('#!/bin/sh\nprintf "%s " "$@"\n')
+    (tmp_path / "sluice").chmod(0o755)
+
+    def said(**environment: str) -> subprocess.CompletedProcess[str]:
+        variables = {"PATH": os.environ["PATH"], **environment}
+        return subprocess.run([program, "--once"], env=variables, capture_output=True, text=True)
+
+    given = said(SLUICE_CLUSTERS="zk1:2181,zk2:2181/a zk3:2181/b", SLUICE_MYSQL_FILE="/etc/sluice/my.cnf")
+    clusters = "--zookeeper zk1:2181,zk2:2181/a --zookeeper zk3:2181/b"
+    assert given.stdout == f"monitor --once {clusters} --mysql-file /etc/sluice/my.cnf "
+    assert said().returncode == 2
+    assert "SLUICE_CLUSTERS is not set" in said().stderr
 
 
 @pytest.mark.parametrize("part", PARTS)

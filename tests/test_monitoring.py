@@ -21,6 +21,7 @@ from cdc_core.destination.metrics import Metrics
 from cdc_core.doors.http.metrics import render
 from cdc_core.doors.traffic import Traffic
 from cdc_core.errors import ConfigError
+from cdc_core.monitor.metrics import METRICS
 from cdc_core.position import EntryPosition
 from orchestration.stack.mysql.server import MySqlServer
 from orchestration.stack.ports import free_port
@@ -48,7 +49,7 @@ def names_in(expression: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def rendered() -> set[str]:
-    """The names of all samples that a service can render."""
+    """The names of all samples that a service or the monitor can render."""
     traffic = Traffic()
     traffic.sent("shop", "MESSAGES", 100, empty=True)
     traffic.failed("shop", 409)
@@ -56,7 +57,8 @@ def rendered() -> set[str]:
     every = dict.fromkeys(Metrics.__dataclass_fields__, 1) | {"stage_seconds": {"apply": 1.0}}
     stopped = [StoppedTable("shop.orders", "why", "what to do", PLACE)]
     text = render(Server(HeldBack(numbers=every, stopped=stopped, quarantined={"shop.orders": 2})), traffic)
-    return {re.split(r"[{ ]", line)[0] for line in text.splitlines() if not line.startswith("#")}
+    names = {re.split(r"[{ ]", line)[0] for line in text.splitlines() if not line.startswith("#")}
+    return names | {f"sluice_monitor_{name}" for name, _ in METRICS}
 
 
 class HeldBack(Destination):
