@@ -18,8 +18,8 @@ class WithKernels(build_py):
     def run(self) -> None:
         super().run()
         built = Path(self.build_lib).absolute()
-        folder = built / "cdc_core" / "compiled" / "ahead_of_time"
-        command = [sys.executable, "-B", "-m", "cdc_core.compiled.ahead", str(folder)]
+        file = built / "cdc_core" / "compiled" / "ahead_of_time.xz"
+        command = [sys.executable, "-B", "-m", "cdc_core.compiled.ahead", str(file)]
         subprocess.run(command, check=True, cwd=built)
 
 

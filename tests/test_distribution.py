@@ -62,7 +62,7 @@ def test_wheel_and_sdist_build_from_a_clean_checkout(checkout: Path, tmp_path: P
 @pytest.mark.full
 def test_kernels_that_come_with_the_wheel_are_not_compiled_again(checkout: Path, tmp_path: Path) -> None:
     """At another path than where they were compiled, on any processor that has their instructions; nothing is
-    written."""
+    written. A kernel that is compiled later calls them, though the wheel has not the code that it could take in."""
     (tmp_path / "dist").mkdir()
     wheel = built_wheel(checkout, tmp_path / "dist", SLUICE_KERNELS="1")
     installed = tmp_path / "lib" / "site-packages"
@@ -74,7 +74,14 @@ def test_kernels_that_come_with_the_wheel_are_not_compiled_again(checkout: Path,
     command = [sys.executable, "-B", "-c", _HITS]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     hits, misses = map(int, done.stdout.split())
+    (tmp_path / "late.py").write_text(_LATE)
+    environment["NUMBA_CACHE_DIR"] = str(tmp_path / "late")
+    late = subprocess.run(
+        [sys.executable, "-B", "late.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
 
+    assert wheel.stat().st_size < MOST_BYTES
+    assert late.stdout == "769 1\n"
     assert "-any" not in wheel.name
     assert misses == 0
     assert hits > 20
@@ -92,4 +99,17 @@ modules = [module for name, module in sys.modules.items() if name.startswith("cd
 kernels = {id(one): one for module in modules for one in vars(module).values() if isinstance(one, Dispatcher)}.values()
 stats = [one.stats for one in kernels]
 print(sum(map(len, (one.cache_hits for one in stats))), sum(map(len, (one.cache_misses for one in stats))))
+"""
+
+_LATE = """
+import numpy as np
+from numba import types
+from cdc_core.compiled import memory
+from cdc_core.compiled.kernel import BYTES, kernel
+
+@kernel(types.int64(BYTES))
+def both(data):
+    return memory.little(data, 0, 2) + memory.little(data, 1, 2)
+
+print(both(np.arange(8, dtype=np.uint8)), sum(memory.little.stats.cache_hits.values()))
 """

@@ -9,13 +9,14 @@ the same wherever the packages are installed, so that kernels may come with them
 from __future__ import annotations
 
 import hashlib
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from enum import Enum
 from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import llvmlite  # type: ignore[import-untyped]
 import numba
@@ -26,7 +27,7 @@ from numba.core.dispatcher import Dispatcher
 
 from cdc_core.compiled.places import LOCATORS
 
-_AHEAD = Path(__file__).with_name("ahead_of_time")
+_AHEAD = Path(__file__).with_name("ahead_of_time.xz")
 _TOOLS = f"numba {numba.__version__} llvmlite {llvmlite.__version__} numpy {np.__version__}"
 
 
@@ -40,13 +41,13 @@ class KernelCache(FunctionCache):
         super().__init__(function)  # type: ignore[no-untyped-call]
         base = self._impl.filename_base
         self._cache_file = IndexDataCacheFile(self._cache_path, base, digest)  # type: ignore[no-untyped-call]
-        self._shipped = _Shipped(str(_AHEAD), base, digest) if _AHEAD.is_dir() else None  # type: ignore[no-untyped-call]
+        self._shipped = pickle.loads(_shipped()[base]) if base in _shipped() else {}  # noqa: S301 (it came with this module)
 
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
-        if self._shipped is not None:
+        if self._shipped:
             key = self._index_key(sig, target_context.codegen())  # type: ignore[no-untyped-call]
-            if (data := self._shipped.load(key)) is not None:
-                return self._impl.rebuild(target_context, data)
+            if (data := _for_here(self._shipped, key)) is not None:
+                return self._impl.rebuild(target_context, pickle.loads(data))  # noqa: S301
         with suppress(OSError):
             return super()._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         return None
@@ -60,17 +61,24 @@ class KernelCache(FunctionCache):
                     cached.unlink(missing_ok=True)
 
 
-class _Shipped(IndexDataCacheFile):
-    """The file of a kernel that came with the package."""
+@cache
+def _shipped() -> dict[str, bytes]:
+    """Returns the kernels that came with the package, by their names; none where they cannot be read."""
+    try:
+        import lzma  # a Python that was built without it compiles its own
 
-    def load(self, key: tuple[Any, tuple[str, str, str], Any]) -> Any:
-        """Returns a kernel that runs on this processor, or None."""
-        sig, here, code = key
-        for (its_sig, made_for, its_code), name in self._load_index().items():  # type: ignore[no-untyped-call]
-            if (its_sig, its_code) == (sig, code) and runs_on(made_for, here):
-                with suppress(OSError):
-                    return self._load_data(name)  # type: ignore[no-untyped-call]
-        return None
+        return cast("dict[str, bytes]", pickle.loads(lzma.decompress(_AHEAD.read_bytes())))  # noqa: S301
+    except (FileNotFoundError, ModuleNotFoundError):
+        return {}
+
+
+def _for_here(shipped: dict[Any, bytes], key: tuple[Any, tuple[str, str, str], Any]) -> bytes | None:
+    """Returns a kernel that runs on this processor, or None."""
+    sig, here, code = key
+    for (its_sig, made_for, its_code), data in shipped.items():
+        if (its_sig, its_code) == (sig, code) and runs_on(made_for, here):
+            return data
+    return None
 
 
 def runs_on(made_for: tuple[str, str, str], here: tuple[str, str, str]) -> bool:
