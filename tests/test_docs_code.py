@@ -61,7 +61,7 @@ def test_wrong_code_is_found(tmp_path: Path) -> None:
     ("line", "wrong"),
     [
         ("status --json", ""),
-        ("up --lake /data/lake --http-port many", "many"),
+        ("up --lake /data/lake --dagster-port many", "valid integer"),
         ("up --conf conf", "lake"),
         ("destination halt shop", "no command halt"),
         ("status shop", "too much"),
@@ -75,9 +75,20 @@ def test_command_lines_are_judged_by_the_commands(line: str, wrong: str) -> None
     assert wrong in fault
 
 
-def test_blocks_are_found_in_lists_too() -> None:
-    """The start page has fenced and indented ones within its steps."""
-    found = list(blocks(ROOT / "docs" / "start.md"))
+@pytest.mark.parametrize("name", ["README.md", "docs/start.md", "docs/install.md"])
+def test_the_first_steps_are_those_that_are_measured(name: str) -> None:
+    """The pages have one list of them, and scripts/first_row.py runs its commands in its order."""
+    (steps,) = [one.text for one in blocks(ROOT / name) if "sluice-cdc[dagster]" in one.text]
+    script = (ROOT / "scripts" / "first_row.py").read_text()
+    places = [script.index(text) for text in ('"[dagster]"', '"sluice", "init"', '"sluice", "check"', '["up", ')]
 
-    assert any("sluice " in one.text for one in found)
-    assert {"properties", "yaml"} & {one.kind for one in found} or len(found) > 3
+    assert steps == _STEPS
+    assert places == sorted(places)
+
+
+_STEPS = """\
+pip install 'sluice-cdc[dagster]'
+sluice init --destination shop --address db.example.org:3306 --database shop --lake /data/lake
+export MYSQL_PASSWORD=...
+sluice check --conf conf --lake /data/lake
+sluice up --conf conf --lake /data/lake --defs defs.yaml"""

@@ -57,7 +57,8 @@ def blocks(page: Path) -> Iterator[Code]:
             yield Code(begin + 2, fence[2], textwrap.dedent("\n".join(lines[begin + 1 : at])))
             at += 1
         elif re.match(r" {4,}\S", lines[begin]) and not lines[begin - 1].strip():
-            while at < len(lines) and (not lines[at].strip() or lines[at].startswith("    ")):
+            indent = re.match(" *", lines[begin])[0]  # type: ignore[index]
+            while at < len(lines) and (not lines[at].strip() or lines[at].startswith(indent)):
                 if _FENCE.match(lines[at]):
                     break
                 at += 1
