@@ -14,8 +14,10 @@ import yaml
 
 from cdc_core.config import load_instance, load_service
 from cdc_core.errors import ConfigError
+from spark_jobs.stores import location
 
 _NAME, _ADDRESS, _PLAIN = r"[A-Za-z0-9][A-Za-z0-9_-]*", r"[A-Za-z0-9.-]+(:[0-9]+)?", r"[^\s${}\\#]+"
+_SIGNS = "blanks, $, {, }, \\ and #"
 _KIND = "orchestration.destination.CdcDestination"
 
 Ask = Callable[[str, str], str]
@@ -72,21 +74,21 @@ def completed(given: Answers, ask: Ask | None) -> Answers:
         databases=("*",) if database == "all" else tuple(one.strip() for one in database.split(",")),
         lake=given.lake or ask("Path or URI of the lake", ""),
     )
-    _check("--destination", found.destination, _NAME)
-    _check("--address", found.address, _ADDRESS)
-    _check("--user", found.user, _PLAIN)
-    _check("--lake", found.lake, r"[^\s{}]+")
+    _check("--destination", found.destination, _NAME, "a name of letters, digits, - and _, as shop")
+    _check("--address", found.address, _ADDRESS, "a host with its port, as db.example.org:3306")
+    _check("--user", found.user, _PLAIN, f"an account without {_SIGNS}, as sluice")
+    _check("--lake", found.lake, r"[^\s{}]+", "a path or a URI without blanks and braces, as /data/lake")
     if found.zookeeper:
-        _check("--zookeeper", found.zookeeper, _PLAIN)
+        _check("--zookeeper", found.zookeeper, _PLAIN, "hosts with their ports, as zk1:2181,zk2:2181/sluice")
     for one in found.databases:
-        _check("--database", one, r"\*|[^\s${}\\#,]+")
-    return found
+        _check("--database", one, r"\*|[^\s${}\\#,]+", f"names without {_SIGNS}, as shop, with commas between them")
+    return replace(found, lake=location(found.lake))
 
 
-def _check(option: str, value: str, form: str) -> None:
-    if not re.fullmatch(form, value):
-        wrong = f"{value!r} cannot be used" if value else "it is not known"
-        raise ConfigError(wrong, place=option, hint=f"Give {option}; its form is {form}")
+def _check(option: str, value: str, pattern: str, form: str) -> None:
+    if not re.fullmatch(pattern, value):
+        wrong = f"{value!r} cannot be used" if value else "it is missing"
+        raise ConfigError(wrong, place=option, hint=f"Give {option}: {form}.")
 
 
 def _asked(question: str, usual: str) -> str:

@@ -44,6 +44,24 @@ def test_what_is_written_is_read_back(tmp_path: Path, capsys: pytest.CaptureFixt
     assert f"sluice check --conf {conf} --lake /data/lake" in capsys.readouterr().out
 
 
+def test_a_lake_in_the_working_directory_is_written_as_a_whole_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dagster's code server may run in another directory."""
+    monkeypatch.chdir(tmp_path)
+
+    assert completed(Answers(lake="lake"), None).lake == str(tmp_path / "lake")
+    assert completed(Answers(lake="s3a://bucket/lake"), None).lake == "s3a://bucket/lake"
+
+
+def test_an_option_that_is_missing_is_asked_for_with_an_example() -> None:
+    """Not with the expression that it has to fit."""
+    with pytest.raises(ConfigError, match="missing") as refused:
+        completed(Answers(), None)
+
+    assert (refused.value.place, "/data/lake" in refused.value.hint) == ("--lake", True)
+
+
 def test_a_second_destination_joins_the_first(tmp_path: Path) -> None:
     """The service's file stays; no file is ever replaced."""
     conf = tmp_path / "conf"
