@@ -15,6 +15,7 @@ from orchestration.verbs.access import Access
 from spark_jobs.check.cluster import checked
 from spark_jobs.check.findings import Finding
 from spark_jobs.check.ruled import ruled
+from spark_jobs.check.united import united
 from spark_jobs.snapshot.source import captured_source
 
 
@@ -31,7 +32,7 @@ def run(at: Access, *, as_json: bool) -> int:
 
 
 def looked(at: Access) -> Iterator[Finding]:
-    """Yields the findings of the service and of the rules that it keeps, then of Spark and its executors."""
+    """Yields the findings of the service, of the rules that it keeps and of unions, then of Spark and its executors."""
     door, source = None, ""
     try:
         door, source = _service(at)
@@ -40,6 +41,7 @@ def looked(at: Access) -> Iterator[Finding]:
         yield Finding("the service", (place,), f"{error.message}; its door and source were not tried", error.hint)
     if door:
         yield from _rules(at)
+    yield from united(at.lake, at.destination)
     with at.sessions() as sessions, sessions.take() as spark:
         yield from checked(spark, at.lake, door, source)
 

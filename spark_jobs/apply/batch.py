@@ -22,9 +22,9 @@ from spark_jobs.apply.landing import land, land_statements, lands, merge_before_
 from spark_jobs.apply.result import BatchResult, BrokenSnapshot, Cascaded, Followed, Refusal, TableResult
 from spark_jobs.apply.table import Batch, ReadyShare, apply_table, write
 from spark_jobs.apply.together import Together
+from spark_jobs.apply.united import unite
 from spark_jobs.lake.failures import tried_twice
 from spark_jobs.landing.append import Landed
-from spark_jobs.union.publish import Published, publish
 
 _Given = TypeVar("_Given")
 _Taken = TableResult | Landed | Refusal | None
@@ -50,11 +50,17 @@ class _Tables:
 
 
 def apply_batch(
-    batch: Batch, parallelism: int = 4, *, cascades: Cascades | None = None, copier: Copier | None = None
+    batch: Batch,
+    parallelism: int = 4,
+    *,
+    cascades: Cascades | None = None,
+    copier: Copier | None = None,
+    unions_whole: bool = False,
 ) -> BatchResult:
     """Follows the claim's DDL statements, then applies every table, except stopped tables that no statement mended;
     both up to `parallelism` at a time. Changes of tables with an open snapshot are kept for it, also of stopped tables.
     `cascades` are followed when the tables are written; `copier` copies small tables that need it.
+    `unions_whole`: all shards of all unions are looked at, not only those of the claim.
 
     Raises LakeError for a batch that goes back. Any error but TableStopped is raised when all tables are at rest. What
     they committed stays; when the claim comes again, they add nothing.
@@ -73,14 +79,15 @@ def apply_batch(
     emptied, unlanded = land_statements(batch, resting)
     refused += (*unlanded, *cascaded.refused)
     copies, refused = copied(batch, copier, refused) if copier else ((), refused)
-    broken = (*tables.broken, *broken_otherwise(batch, copies, cascaded.unlogged))
     changed = {*claim.table_names, *cascaded.looked_up, *_names(cascaded.cascaded), *_names(copies)}
-    published = _published(batch, changed)
-    unpublished = _unpublished(batch, published, changed - {*statements.stopped, *_names(refused)})
+    resting = {*statements.stopped, *_names(refused)}
+    united = unite(batch, changed, resting, copier, whole=bool(claim.ddl) or unions_whole)
+    copies += united.copied
+    broken = (*tables.broken, *broken_otherwise(batch, copies, cascaded.unlogged))
     applied = (one for one in tables.results if isinstance(one, TableResult))
     return BatchResult(
-        applied=tuple(one for one in applied if one.table not in _names(unpublished)),
-        refused=refused + unpublished,
+        applied=tuple(one for one in applied if one.table not in united.left_out),
+        refused=refused + united.refused,
         followed=statements.ddl.followed + copies,
         cascaded=cascaded.cascaded,
         whole=tuple(sorted({*statements.ddl.mended, *_names(copies)} & {*batch.stopped})),
@@ -89,7 +96,7 @@ def apply_batch(
         landed=(*(one for one in tables.results if isinstance(one, Landed)), *emptied),
         instead=batch.notes.unreported(),
         looked_up=cascaded.looked_up,
-        published=published,
+        published=united.published,
     )
 
 
@@ -134,20 +141,6 @@ def _apply_tables(batch: Batch, stopped: Collection[str], parallelism: int) -> _
         tuple(one for _, one in taken.values() if one),
         tuple(table.name for table in tables if table.name in stopped),
     )
-
-
-def _published(batch: Batch, changed: Collection[str]) -> tuple[Published, ...]:
-    """Publishes the unions whose shards may be `changed`. Raises LakeError."""
-    unions = batch.lake.unions
-    if batch.claim.ddl:
-        return tuple(publish(batch.lake, one) for one in unions.all)
-    return tuple(publish(batch.lake, one, changed) for one in unions.among(changed))
-
-
-def _unpublished(batch: Batch, published: Iterable[Published], going: Collection[str]) -> tuple[Refusal, ...]:
-    """Returns the tables, of those that are `going` on, that a union cannot have: their own rows are right."""
-    refused = {name: error for one in published for name, error in one.refused.items() if name in going}
-    return tuple(Refusal(name, error).with_remedy(batch.claim.destination) for name, error in refused.items())
 
 
 def _side_by_side(most: int, tables: Sequence[TableRange], take: Callable[[TableRange], _Given]) -> dict[str, _Given]:

@@ -46,7 +46,7 @@ class SparkLake:
     tables are landed; `notes` are the run's own. `catch_up` merges a table's log; `redefined` is called with the tables
     that followed a statement, after it. `progress` is the batch's progress. `engine`: what writes small tables. `owe`
     notes that a catalog must follow statements; None where tables are in none. `expectations` are evaluated before a
-    table is written."""
+    table is written. `unfit`: shards that their unions cannot have, which no batch has looked at yet."""
 
     connector: Connector
     lake: Lake
@@ -67,6 +67,7 @@ class SparkLake:
     engine: Engine = Engine.AUTO
     owe: Callable[[], None] | None = None
     expectations: Expectations = NO_EXPECTATIONS
+    unfit: set[str] = field(default_factory=set)
 
     @property
     def ledger(self) -> Ledger:
@@ -85,10 +86,16 @@ class SparkLake:
             return cores(spark)
 
     def check_cursor(self, client: ClientStatus) -> str:
-        """Returns a warning about the place where the destination continues, or "". Raises LakeError when rows would be
-        missing in the lake. Unions have what their shards have then."""
-        settle(self.lake, self.connector.destination)
-        return self.ledger.check(client.epoch, client.reached, client.identity)
+        """Returns warnings about the place where the destination continues and about unions, or "". Raises LakeError
+        when rows would be missing in the lake. Unions have what their shards have then; the first batch stops or copies
+        shards that they cannot have."""
+        settled = settle(self.lake, self.connector.destination)
+        self.unfit.update(settled.refused)
+        if settled.ended and self.owe is not None:
+            self.owe()
+        reached = self.ledger.check(client.epoch, client.reached, client.identity)
+        unfit = (f"the union of {table} lacks its rows: {error.message}" for table, error in settled.refused.items())
+        return "\n".join(filter(None, (*settled.ended, *unfit, reached)))
 
     def check_claim(self, claim: Claim) -> None:
         """Raises LakeError for a claim that does not begin where the lake ends, or is not of the lake's writer."""
@@ -151,7 +158,9 @@ class SparkLake:
             expectations=self.expectations,
         )
         copier = Copier(self.source, self.policies.copy_rows, self.zero_dates) if self.source else None
-        applied = apply_batch(batch, parallelism, cascades=self.cascades, copier=copier)
+        whole = bool(self.unfit)
+        applied = apply_batch(batch, parallelism, cascades=self.cascades, copier=copier, unions_whole=whole)
+        self.unfit.clear()
         for one in applied.broken:
             self.connector.snapshots.break_off(one.table, one.id, one.reason)
         if self.redefined is not None:

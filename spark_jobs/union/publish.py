@@ -14,7 +14,7 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Schema, TableFeatures
@@ -37,6 +37,7 @@ UNION = "sluice.union"  # the property of a union, the columns that say whose a 
 _PROPERTIES = {"delta.logRetentionDuration": KEPT_LOG, "delta.checkpointInterval": "10"}
 _TRIES = 20  # a try is lost to another destination's commit
 _NTZ = "timestamp_ntz"
+_Given = TypeVar("_Given")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,28 @@ def publish(
     """Publishes one union: all of the destination's shards, or `only` these tables, `database.table`, as far as they
     are shards of it. Raises LakeError for a union that cannot be written, or is another table."""
     path = lake.path(*split_name(union.table))
+    return _tried(path, lambda: _published(lake, union, path, only), sleep)
+
+
+def refused(lake: Lake, union: Union) -> Mapping[str, TableStopped]:
+    """Returns the destination's shards that the union cannot have, each with the reason. Nothing is written. Raises
+    LakeError for a union that cannot be read, or is another table."""
+    path = lake.path(*split_name(union.table))
+    return _tried(path, lambda: _look(lake, union, path, None).refused)
+
+
+def withdraw(lake: Lake, union: Union, sleep: Callable[[float], None] = time.sleep) -> tuple[int, int] | None:
+    """Takes the destination's rows out of a union. Returns how many files that were, and how many the union has left;
+    None if the union is not there. Raises LakeError for one that cannot be written, or is another table."""
+    path = lake.path(*split_name(union.table))
+    return _tried(path, lambda: _withdrawn(lake, union, path), sleep)
+
+
+def _tried(path: str, work: Callable[[], _Given], sleep: Callable[[float], None] = time.sleep) -> _Given:
+    """Returns what the work returns, which is begun again where another commit was faster. Raises LakeError."""
     for tries in range(_TRIES):
         try:
-            return _published(lake, union, path, only)
+            return work()
         except CommitFailedError:
             sleep(0.01 * tries)
         except (DeltaError, OSError) as error:
@@ -74,7 +94,24 @@ def publish(
     raise LakeError("other writers keep committing to the table", place=path, hint=hint)
 
 
-def _published(lake: Lake, union: Union, path: str, only: Collection[str] | None) -> Published:
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A union's table, None if there is none, the files that it `has`, those that Sluice left `there`, and the shards,
+    which are the destination's if `whole`. `found`: the columns of all of them."""
+
+    table: DeltaTable | None
+    has: list[File]
+    there: list[File]
+    shards: list[ShardTable]
+    found: UnionShape
+    whole: bool
+
+    @property
+    def refused(self) -> dict[str, TableStopped]:
+        return {one.name: one.wrong for one in self.shards if one.wrong}
+
+
+def _look(lake: Lake, union: Union, path: str, only: Collection[str] | None) -> _Look:
     table = _opened(lake, union, path)
     has = files_of_union(table) if table else []
     left = has if table is None or _own(table) else _left_by_us(lake, path, table)
@@ -83,22 +120,41 @@ def _published(lake: Lake, union: Union, path: str, only: Collection[str] | None
     known = list(table.schema().fields) if table else []
     found = shape(known, {one.name: one.fields for one in shards if not one.wrong}, union.partitions)
     shards = [_judged(one, union, found, lake.unions.destination) for one in shards]
-    refused = {one.name: one.wrong for one in shards if one.wrong}
+    return _Look(table, has, there, shards, found, only is None)
+
+
+def _published(lake: Lake, union: Union, path: str, only: Collection[str] | None) -> Published:
+    look = _look(lake, union, path, only)
+    table, shards, refused = look.table, look.shards, look.refused
     wanted = [one for shard in shards if not shard.wrong for one in shard.files]
     if table is None:
         if not any(shard.fields for shard in shards if not shard.wrong):
             return Published(union.table, None, refused=refused)
-        table = _created(lake, union, path, found)
-    elif _types(found.fields) != _types(known):
-        _reshape(table, union, found)
+        table = _created(lake, union, path, look.found)
+    elif _types(look.found.fields) != _types(table.schema().fields):
+        _reshape(table, union, look.found)
         raise CommitFailedError("the union has other columns now: everything is looked at again")
-    looked_at = {one.path for one in _looked_at(there, shards, lake.unions.destination, whole=only is None)}
-    kept = [one for one in there if one.path not in looked_at]
-    added, removed = difference([*kept, *wanted], has)
+    looked_at = {one.path for one in _looked_at(look.there, shards, lake.unions.destination, whole=look.whole)}
+    kept = [one for one in look.there if one.path not in looked_at]
+    added, removed = difference([*kept, *wanted], look.has)
     if added or removed or not _own(table):
         _commit(table, union, added, removed)
         table.update_incremental()
     return Published(union.table, table.version(), len(added), len(removed), refused)
+
+
+def _withdrawn(lake: Lake, union: Union, path: str) -> tuple[int, int] | None:
+    table = _opened(lake, union, path)
+    if table is None:
+        return None
+    has = files_of_union(table)
+    left = has if _own(table) else _left_by_us(lake, path, table) or has
+    gone = {one.path for one in _looked_at(left, [], lake.unions.destination, whole=True)}
+    kept = [one for one in left if one.path not in gone]
+    added, removed = difference(kept, has)
+    if added or removed:
+        _commit(table, union, added, removed)
+    return len(gone), len(kept)
 
 
 def _own(table: DeltaTable) -> bool:

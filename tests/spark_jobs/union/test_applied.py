@@ -15,8 +15,7 @@ from deltalake import DeltaTable
 
 from cdc_core.errors import LakeError
 from cdc_core.schema.ddl import EffectKind
-from spark_jobs.apply import batch as applying
-from spark_jobs.apply import together
+from spark_jobs.apply import together, united
 from spark_jobs.apply.cascade import Cascades, Done
 from spark_jobs.apply.result import Cascaded
 from spark_jobs.lake.state import app_id
@@ -99,7 +98,7 @@ def test_a_batch_whose_union_was_not_published_is_made_up(trial: LakeTrial, monk
         raise LakeError("no room", place="lake", hint="Make room.")
 
     with monkeypatch.context() as patched:
-        patched.setattr(applying, "publish", dies)
+        patched.setattr(united, "publish", dies)
         with pytest.raises(LakeError):
             trial.apply(200, 400)
     assert (100, "new", "1") not in union(trial)
