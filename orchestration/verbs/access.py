@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdc_core.errors import ConfigError
+from cdc_core.errors import ConfigError, SluiceError
 
 if TYPE_CHECKING:
     from cdc_core.client.connector import Connector
@@ -68,14 +68,15 @@ class Access:
             raise ConfigError("the lake is not named", place=self.destination, hint="Give --lake, or set SLUICE_LAKE.")
         return self.known_lake
 
-    def publish(self) -> None:
-        """Publishes the lake's unions, if it has some. Raises LakeError."""
+    def publish(self) -> dict[str, SluiceError]:
+        """Publishes the lake's unions, if it has some. Returns the shards that they cannot have, each with the reason.
+        Raises LakeError."""
         if self.known_lake is None or not self.known_lake.unions:
-            return
+            return {}
         from spark_jobs.union.publish import publish
 
-        for union in self.known_lake.unions.all:
-            publish(self.known_lake, union)
+        done = [publish(self.known_lake, union) for union in self.known_lake.unions.all]
+        return {table: error for one in done for table, error in one.refused.items()}
 
     @property
     def instance(self) -> InstanceConfig:

@@ -47,13 +47,19 @@ def asked_part(order: Undo | Replay, at: Access) -> AskedPart:
     asked = AskedPast(order.batch, gtid=order.gtid, since=order.since, until=order.until)
     span = asked.span(PastBatches(tables.ledger))
     binlog, why = _binlog(at, tables, span)
-    found = AskedPart(tables, span, order.tables or span.tables, asked.text, binlog)
+    found = AskedPart(tables, span, _names(order, span.tables), asked.text, binlog)
     if order.gtid:
         found = _narrowed(found, order, why)
     if not found.names:
         hint = "`sluice explain` shows what batches did."
         raise ConfigError("no table has changes there", place=asked.text, hint=hint)
     return found
+
+
+def _names(order: Undo | Replay, changed: list[str]) -> list[str]:
+    """Returns the tables that are meant, of which those `changed` are all that have changes there: of a union only its
+    shards among them."""
+    return [one for one in order.tables if one in changed or one not in order.by_union] if order.tables else changed
 
 
 def _narrowed(found: AskedPart, order: Undo | Replay, why: str) -> AskedPart:
@@ -80,7 +86,7 @@ def _narrowed(found: AskedPart, order: Undo | Replay, why: str) -> AskedPart:
         raise ConfigError("the source's binlog does not have the transaction", place=gtid, hint=hint)
     own = replace(span, start=mine.start, end=mine.end or span.end, begin=mine.start)
     wide = {table: span for table in mine.rows if table not in others}
-    return replace(found, span=own, names=order.tables or sorted(mine.rows), wide=wide)
+    return replace(found, span=own, names=_names(order, sorted(mine.rows)), wide=wide)
 
 
 def _transactions(binlog: BinlogReader | None, why: str, span: Span) -> Iterator[Transaction]:

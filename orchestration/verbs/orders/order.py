@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Annotated, ClassVar, Literal, Self, cast
 
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, PrivateAttr, field_validator
 
+from cdc_core.errors import SluiceError
 from cdc_core.schema.names import split_name
 from orchestration.verbs.access import Access
-from orchestration.verbs.report import Report
+from orchestration.verbs.report import Done, Report
 
 Pool = Literal["drain", "merges", "own"]
 WHOLE = "*"  # the destination, where a table could be named
@@ -50,6 +52,13 @@ class Order(BaseModel):
     BY_SHARDS: ClassVar[bool] = True
     """Whether a union among its tables means all of its shards."""
 
+    _by_union: frozenset[str] = PrivateAttr(frozenset())
+
+    @property
+    def by_union(self) -> frozenset[str]:
+        """The tables that it names by their union alone."""
+        return self._by_union
+
     @property
     def action(self) -> str:
         """The word for the action in the history of an asset."""
@@ -82,18 +91,33 @@ class Order(BaseModel):
         from orchestration.verbs.shards import shards_meant
 
         if hasattr(self, "tables"):
-            return self.model_copy(update={"tables": shards_meant(at, self.tables, several=self.BY_SHARDS)})
+            found = self.model_copy(update={"tables": shards_meant(at, self.tables, several=self.BY_SHARDS)})
+            found._by_union = frozenset(found.tables) - {*self.tables}
+            return found
         shards_meant(at, [getattr(self, "table", WHOLE)], several=False)
         return self
 
     def run(self, at: Access, report: Report) -> None:
         """Run the verb. A union stands for its shards, and is published again afterwards. Reports the outcome of each
-        table; raises SluiceError for an error that concerns all of them."""
+        table, also that its union cannot have it; raises SluiceError for an error that concerns all of them."""
         module, order = import_module(f"orchestration.verbs.{self.VERB}"), self.by_shards(at)
         try:
             cast(Callable[[Order, Access, Report], None], module.run)(order, at, report)
         finally:
-            at.publish()
+            refused = at.publish()
+        for table in order._meant(refused):
+            report.each(table, partial(_raised, refused[table]))
+
+    def _meant(self, refused: Iterable[str]) -> list[str]:
+        """Returns those of these tables that the order is about."""
+        tables: list[str] | None = getattr(self, "tables", None)
+        if tables is None or getattr(self, "dry_run", False):
+            return []
+        return [one for one in refused if not tables or one in tables]
+
+
+def _raised(error: SluiceError) -> Done:
+    raise error
 
 
 def _check_name(table: str) -> None:

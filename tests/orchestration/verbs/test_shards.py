@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from cdc_core.errors import ConfigError, ServiceUnavailable
 from cdc_core.schema.names import split_name
@@ -21,6 +21,7 @@ from spark_jobs.lake.state import DESTINATION, TABLE
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.unions import Union, Unions
 from spark_jobs.union.named import with_shards
+from spark_jobs.union.publish import publish
 from tests.support.registered import Said
 
 ORDERS = Union("shop.orders", r"shop_(\d+)\.orders", ("shop",))
@@ -62,6 +63,8 @@ def test_a_verb_of_many_tables_is_done_to_all_shards(lake: Lake) -> None:
     assert Copy(tables=[UNION]).by_shards(access(lake, service)).tables == [*SHARDS, "shop_3.orders"]
     for kind, more in ((Maintain, {}), (Undo, {"batch": "1"})):
         assert kind(tables=[UNION], **more).by_shards(access(lake)).tables == SHARDS
+    undo = Undo(tables=[UNION, "shop_1.orders"], batch="1").by_shards(access(lake))
+    assert (undo.tables, undo.by_union) == (SHARDS, {"shop_2.orders"})
     assert Verify().by_shards(access(lake)).tables == []
     assert Verify(tables=[UNION]).by_shards(access(Lake(lake.root))).tables == [UNION]
     assert Verify(tables=[UNION]).by_shards(access(None)).tables == [UNION]
@@ -97,6 +100,18 @@ def test_every_verb_asks_for_the_shards(lake: Lake, monkeypatch: pytest.MonkeyPa
     Snapshot(tables=[UNION]).run(access(lake), Said())
     assert given == [SHARDS]
     assert {one.VERB for one in JOBS if not one.BY_SHARDS} == {"redo", "ddl"}
+
+
+def test_a_shard_that_its_union_cannot_have_is_reported(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the verbs that are about it: what they did is right, and the union lacks it."""
+    write_deltalake(lake.path("shop_1", "orders"), pa.table({"id": [1]}), mode="append")
+    publish(lake, ORDERS)
+    write_deltalake(lake.path("shop_2", "orders"), pa.table({"id": ["x"]}), mode="overwrite", schema_mode="overwrite")
+    monkeypatch.setattr(snapshot, "run", lambda *_: None)
+    for tables, failed in (([], True), ([UNION], True), ([USERS], False), (["shop_1.orders"], False)):
+        said = Said()
+        Snapshot(tables=tables).run(access(lake), said)
+        assert ("it cannot be in shop.orders" in said.failed.get("orders", "")) == failed, tables
 
 
 def test_a_union_without_tables_is_an_error(tmp_path: Path) -> None:

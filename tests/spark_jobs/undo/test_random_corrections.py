@@ -1,5 +1,5 @@
 """Random sequences of batches, undos, redos, restores, rewinds and kills on a lake, beside a model of its rows. One of
-its tables has soft deletes."""
+its tables has soft deletes. They are tables of their own, or go into one table."""
 
 from __future__ import annotations
 
@@ -10,14 +10,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from cdc_core.errors import LakeError
+from cdc_core.schema.names import split_name
 from spark_jobs.lake.corrections import Correction
+from spark_jobs.lake.own_columns import DELETED
+from spark_jobs.lake.state import DESTINATION, TABLE
+from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.unions import NO_UNIONS, Union, Unions
 from spark_jobs.session import Sessions
 from spark_jobs.undo.parts import noted_part
 from spark_jobs.undo.plan import Planner
 from spark_jobs.undo.restore import Restorer
+from spark_jobs.union.publish import publish
 from tests.support.lake_history import Rows
 from tests.support.undoing import Killed, Undoing, killed_at, replacing, restored
 
@@ -56,9 +64,10 @@ class ModelTable:
 class Walk:
     """One random sequence. `did` counts what was not refused."""
 
-    def __init__(self, root: Path, seed: int) -> None:
+    def __init__(self, root: Path, seed: int, unions: Unions = NO_UNIONS) -> None:
         self.rng, self.undoing = random.Random(seed), Undoing(root, seed, NAMES, soft=["shop.b"])
         self.lake, self.model = self.undoing.lake, {name: ModelTable() for name in NAMES}
+        self.lake.lake.unions = unions
         self.changes: dict[int, dict[str, Sides | None]] = {}  # by batch
         self.puts: dict[tuple[int, str], Sides] = {}  # by correction
         self.did = Counter[str]()
@@ -73,6 +82,16 @@ class Walk:
             if self.lake.has(name):
                 assert self.lake.current(name) == table.rows, (name, self.did)
             self._see(name)
+        for union in self.lake.lake.unions.all:
+            publish(self.lake.lake, union)
+            self._check_union(union)
+
+    def _check_union(self, union: Union) -> None:
+        """It has the rows of each table, and the row of another destination."""
+        found = self.lake.lake.open(self.lake.lake.path(*split_name(union.table))).to_pyarrow_table().to_pylist()
+        living = sorted((row["of"], row["id"], row["v"]) for row in found if not row.get(DELETED))
+        wanted = [(name[-1], key, v) for name, table in self.model.items() for key, v in table.rows.items()]
+        assert living == sorted([*wanted, ("elsewhere", 1, 7)]), self.did
 
     def drain(self) -> None:
         while self.lake.cursor < len(self.lake.transactions) - 1:
@@ -223,6 +242,25 @@ def test_random_sequences(tmp_path: Path, seed: int) -> None:
     walk = Walk(tmp_path, seed)
     with replacing(walk.lake):
         for _ in range(80):
+            walk.step()
+        walk.drain()
+        walk.check()
+    assert all(walk.did[kind] for kind in ("undo", "redo", "restore", "rewind")), walk.did
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(one, marks=pytest.mark.full) for one in range(1, 5))])
+def test_random_sequences_of_shards(tmp_path: Path, seed: int) -> None:
+    """The same with tables that go into one, which has the rows of both after each step, and of another destination."""
+    union, other = (Union("all.t", rf"shop\.({of})", ("of",)) for of in ("[ab]", "elsewhere"))
+    elsewhere = Lake(tmp_path, unions=Unions("other", (other,)))
+    path, rows = elsewhere.path("shop", "elsewhere"), pa.table({"id": [1], "v": [7]})
+    noted = {DESTINATION: "other", TABLE: "shop.elsewhere"}
+    DeltaTable.create(path, rows.schema, configuration=noted, raise_if_key_not_exists=False)
+    write_deltalake(path, rows, mode="append")
+    publish(elsewhere, other)
+    walk = Walk(tmp_path, seed, Unions("d", (union,)))
+    with replacing(walk.lake):
+        for _ in range(60):
             walk.step()
         walk.drain()
         walk.check()
