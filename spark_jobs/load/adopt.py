@@ -90,8 +90,8 @@ def adoptable(staged: DeltaTable, new: Replacement) -> bool:
         return False
     if OWN in new.properties or (new.state is not None and OWN in new.state.properties):
         return False  # the files lack columns that the table has
-    if LAYOUT in new.properties:
-        return False  # the files are not laid out so
+    if LAYOUT in new.properties or (new.state is not None and LAYOUT in new.state.properties):
+        return False  # the files are not laid out so, or the note of the old layout would stay
     return new.state is None or exchangeable(new.target.lake.open(new.target.path), new)
 
 

@@ -133,9 +133,12 @@ class Replacement:
 
     @property
     def properties(self) -> dict[str, str]:
-        """Returns Sluice's properties, and those that others have set on the old table, also for Delta. Without rules
-        the table keeps the added columns of the old one. Raises TableStopped for a table that cannot have them."""
-        old, target = self.state.properties if self.state else {}, self.target
+        """Returns Sluice's properties, and those that others have set on the old table, also for Delta, but of a shard
+        none by which its union could not name its files. Without rules the table keeps the added columns of the old
+        one. Raises TableStopped for a table that cannot have them."""
+        old, target = dict(self.state.properties) if self.state else {}, self.target
+        if target.lake.shard(target.database, target.table):
+            old = {key: value for key, value in old.items() if key not in (MAPPING, LAYOUT)}
         kept = {key: value for key, value in old.items() if key.startswith("delta.") and not key.startswith(_MAPPED)}
         kept |= {MAPPING: old[MAPPING]} if MAPPING in old else {}
         if target.lake.rules is None and OWN in old:

@@ -146,8 +146,9 @@ class Upkeep:
 
     def _reader_plan(self, path: str, state: TableState, size: int, *, keyed: bool) -> ReaderPlan:
         """Returns what brings a table, or a history, to its layout."""
-        layouts, name = self.lake.layouts, state.properties.get(TABLE, "")
-        layout = self.lake.layout(name) if layouts else None
+        name = state.properties.get(TABLE, "")
+        is_shard = keyed and self.lake.unions.of(name) is not None
+        layout = self.lake.layout(name) if self.lake.layouts or is_shard else None
         if not keyed and layout is not None:  # a history has its own partitions
             layout = Layout(layout.vectors)
         partitions = tuple(self.lake.open(path).metadata().partition_columns) if keyed else ()

@@ -10,14 +10,18 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cdc_core.errors import TableStopped
 from cdc_core.schema.names import full_name, split_name
+from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.failures import first_line
-from spark_jobs.lake.features import MAPPING, VECTORS
+from spark_jobs.lake.features import VECTORS, features_of
 from spark_jobs.lake.folders import folder_of, name_of
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.state import DESTINATION
 from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.types import LakeColumn, needs_mapping
 from spark_jobs.lake.unions import SHARDS, Union
 from spark_jobs.union.files import File, files_of_shard
+
+_IN_FILES = "delta.columnMapping.physicalName"  # of a column, in a table with column mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +109,21 @@ def _read(lake: Lake, union: Union, shard: ShardTable, values: Mapping[str, str]
 
 
 def _check(table: DeltaTable, name: str, destination: str) -> None:
-    """Raises TableStopped for a shard whose files are more than their columns."""
-    properties, features = table.metadata().configuration, table.protocol().writer_features or ()
-    if properties.get(MAPPING, "none") != "none":
+    """Raises CopyNeeded for a shard whose files are more than their columns: a copy writes plain ones. Raises
+    TableStopped for one whose columns no plain file can have."""
+    fields = table.schema().fields
+    if odd := [one.name for one in fields if needs_mapping([LakeColumn(one.name, "")])]:
+        hint = "Give it another name (`rename` of `rules` in defs.yaml), or leave the table out of `into`."
+        message = f"it cannot be in a union: its files cannot have a column of the name {odd[0]!r}"
+        raise TableStopped(message, place=name, hint=hint)
+    if any(one.metadata.get(_IN_FILES, one.name) != one.name for one in fields):
         what = "its columns have other names in its files"
-    elif VECTORS in features:
+    elif VECTORS in features_of(table) and table.deletion_vectors().read_all().num_rows:
         what = "its files have deletion vectors"
     elif table.metadata().partition_columns:
         what = "its files are partitioned"
     else:
         return
-    hint = copy_hint(destination, name)
-    raise TableStopped(f"it cannot be in a union: {what}", place=name, hint=hint)
+    error = CopyNeeded(f"it cannot be in a union: {what}", name)
+    error.hint = copy_hint(destination, name)
+    raise error

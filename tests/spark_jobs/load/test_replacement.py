@@ -11,11 +11,14 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 
 from cdc_core.rules.table_rule import TableRule
 from cdc_core.schema.table import Column, TableSchema
+from spark_jobs.lake.features import ENABLE_VECTORS, MAPPING
 from spark_jobs.lake.fence import Fence
+from spark_jobs.lake.layout import LAYOUT
 from spark_jobs.lake.record import CopyNote, Mark
 from spark_jobs.lake.seen_columns import check_rules
 from spark_jobs.lake.state import DESTINATION, LOG, RULES, TABLE, TableState, app_id, log_app_id
 from spark_jobs.lake.tables import Lake
+from spark_jobs.lake.unions import Union, Unions
 from spark_jobs.load.replacement import Replacement, Target
 from spark_jobs.load.result import LakeClient, WentOn
 from spark_jobs.session import Sessions
@@ -82,3 +85,16 @@ def test_a_copy_without_rules_says_that_it_has_none(target: Target) -> None:
     assert again.properties[RULES] == "{}"
     check_rules(plain, TableState(1, None, (), again.properties))
     assert RULES not in Replacement(target, plain, (), None, note, mark, ABOUT).properties
+
+
+@pytest.mark.parametrize("is_shard", [False, True])
+def test_a_copy_of_a_shard_keeps_nothing_that_its_union_cannot_name(target: Target, is_shard: bool) -> None:
+    """No column mapping, no layout and no deletion vectors; another table keeps what nobody declares."""
+    if is_shard:
+        target.lake.unions = Unions("d", (Union("all.orders", r"(shop)\.orders", ("shop",)),))
+    had = {MAPPING: "name", LAYOUT: '{"partition_by": ["id"]}', ENABLE_VECTORS: "true"}
+    schema = TableSchema("shop", "orders", (Column("id", 3, 0),), ("id",))
+    state, note = TableState(1, None, (), had), CopyNote(2, 60, 60)
+    found = Replacement(target, schema, (), state, note, Mark(2, 60, 60), ABOUT).properties
+    kept = {name: found[name] for name in had if name in found}
+    assert kept == ({ENABLE_VECTORS: "false"} if is_shard else had)

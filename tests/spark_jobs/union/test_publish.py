@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from datetime import date
@@ -16,6 +17,8 @@ from deltalake import ColumnProperties, DeltaTable, WriterProperties, write_delt
 
 from cdc_core.errors import LakeError
 from cdc_core.schema.names import split_name
+from spark_jobs.lake.copying import CopyNeeded
+from spark_jobs.lake.features import MAPPING
 from spark_jobs.lake.state import DESTINATION, TABLE
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.unions import Union, Unions
@@ -381,3 +384,39 @@ def test_a_lost_commit_is_made_again(tmp_path: Path) -> None:
     (Path(lake.path("shop", "orders")) / "_delta_log" / f"{1:020}.json").write_text("")
     publish(lake, ORDERS)
     assert rows(lake) == [{"id": 1, "shop": "1"}]
+
+
+@pytest.mark.parametrize(
+    ("column", "in_file", "partitions", "said"),
+    [
+        ("id", "id", [], ""),
+        ("id", "col-1", [], "other names in its files"),
+        ("id", "id", ["id"], "its files are partitioned"),
+        ("a b", "col-1", [], "cannot have a column of the name 'a b'"),
+    ],
+)
+def test_a_shard_whose_files_cannot_be_named(
+    tmp_path: Path, column: str, in_file: str, partitions: list[str], said: str
+) -> None:
+    """Where a copy helps the error asks for one, and the copy keeps nothing of it. A name in files that is the column's
+    own does no harm."""
+    lake = lake_of(tmp_path)
+    mapped(Path(lake.path("shop_1", "orders")), column, in_file, partitions)
+    refused = publish(lake, ORDERS).refused
+    assert [*refused] == (["shop_1.orders"] if said else [])
+    for error in refused.values():
+        assert said in error.message
+        assert isinstance(error, CopyNeeded) == ("name 'a b'" not in said)
+        assert ("`rename`" in error.hint) == ("name 'a b'" in said)
+
+
+def mapped(path: Path, column: str, in_file: str, partitions: list[str]) -> None:
+    """A table with column mapping, of one column."""
+    numbered = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": in_file}
+    schema = {"type": "struct", "fields": [{"name": column, "type": "long", "nullable": True, "metadata": numbered}]}
+    noted = {DESTINATION: "eu", TABLE: "shop_1.orders", MAPPING: "name", "delta.columnMapping.maxColumnId": "1"}
+    made = {"id": "1", "format": {"provider": "parquet", "options": {}}, "schemaString": json.dumps(schema)}
+    made |= {"partitionColumns": partitions, "configuration": noted, "createdTime": 1}
+    (path / "_delta_log").mkdir(parents=True)
+    lines = [{"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}, {"metaData": made}]
+    (path / "_delta_log" / f"{0:020}.json").write_text("\n".join(map(json.dumps, lines)))
