@@ -53,6 +53,7 @@ class ChangeKind(StrEnum):
     COMMENT = "comment"  # of the table
     DEFAULT_CHARSET = "default_charset"  # of text columns that come later without one; no value changes
     CHARSET = "charset"  # CONVERT TO: of the table's text columns
+    FOREIGN_KEY = "foreign_key"  # one may have come or gone: which rows others change is another question then
     UNKNOWN = "unknown"  # a clause that was not understood
 
 
@@ -98,6 +99,11 @@ class Effect:
     @property
     def name(self) -> str:
         return full_name(self.database, self.table)
+
+    @property
+    def defines(self) -> bool:
+        """Whether the clauses may change the table's definition."""
+        return any(change.kind is not ChangeKind.FOREIGN_KEY for change in self.changes)
 
 
 @dataclass(frozen=True, slots=True)

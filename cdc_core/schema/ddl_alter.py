@@ -30,6 +30,11 @@ class Alteration:
     def change(self, kind: ChangeKind, name: str = "", to: str | None = None, *, conditional: bool = False) -> None:
         self.changes.append(ColumnChange(kind, name, to, conditional=conditional))
 
+    def foreign_key(self) -> None:
+        found = ColumnChange(ChangeKind.FOREIGN_KEY)
+        if found not in self.changes:
+            self.changes.append(found)
+
     def effect(self, kind: EffectKind, table: tuple[str, str] | None = None) -> None:
         self.others.append(Effect(kind, *(table or self.table)))
 
@@ -97,7 +102,10 @@ def _add(reader: Reader, made: Alteration) -> None:
         raise NotUnderstood("the server adds columns of its own")
     else:
         reader.take("COLUMN")
+        first = reader.at
         made.changes += elements(reader) if reader.take("(") else element(reader)
+        if any(word.keyword == "FOREIGN" for word in reader.words[first : reader.at]):
+            made.foreign_key()
 
 
 def _drop(reader: Reader, made: Alteration) -> None:
@@ -106,13 +114,19 @@ def _drop(reader: Reader, made: Alteration) -> None:
         _to_the_end(reader)
     elif reader.take("PRIMARY", "KEY"):
         made.changes.append(key())
-    elif reader.take("FOREIGN", "KEY") or reader.take("CHECK"):
+    elif reader.take("FOREIGN", "KEY"):
         reader.take("IF", "EXISTS")
         reader.name()
-    elif reader.take_any("INDEX", "KEY", "CONSTRAINT"):
+        made.foreign_key()
+    elif reader.take("CHECK"):
+        reader.take("IF", "EXISTS")
+        reader.name()
+    elif keyword := reader.take_any("INDEX", "KEY", "CONSTRAINT"):
         reader.take("IF", "EXISTS")
         if reader.name().upper() == _PRIMARY:
             made.changes.append(key())
+        elif keyword == "CONSTRAINT":
+            made.foreign_key()
     elif reader.take("PERIOD", "FOR"):
         reader.name()
     elif reader.sees("SYSTEM", "VERSIONING"):

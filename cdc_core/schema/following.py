@@ -66,7 +66,7 @@ class _Statement:
         elif effect.kind is EffectKind.RENAME and effect.to is not None:
             self.leave(effect.to, definition_after(self.known(name), effect, self.conventions))
             self.leave(name, None, dropped=True)
-        elif effect.kind is EffectKind.ALTER and effect.changes:
+        elif effect.kind is EffectKind.ALTER and effect.defines:
             self.leave(name, definition_after(self.known(name), effect, self.conventions))
 
 

@@ -25,7 +25,7 @@ from spark_jobs.lake.defaults import old_row_values
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.types import LakeColumn, lake_columns
 
-_DEFAULTS = (ChangeKind.SET_DEFAULT, ChangeKind.DROP_DEFAULT)
+_OF_LATER_ROWS = (ChangeKind.SET_DEFAULT, ChangeKind.DROP_DEFAULT, ChangeKind.FOREIGN_KEY)
 _OF_COLUMNS = (ChangeKind.ADD_COLUMN, ChangeKind.MODIFY_COLUMN)
 _OF_VALUES = (*_OF_COLUMNS, ChangeKind.DROP_COLUMN, ChangeKind.RENAME_COLUMN)
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`[^`]*`")
@@ -67,7 +67,7 @@ def alteration(effect: Effect, lake: Sequence[LakeColumn]) -> Alteration | None:
     """
     if effect.kind is EffectKind.REWRITE:
         raise CopyNeeded("the statement changed rows, and does not say which", effect.name)
-    if all(change.kind in _DEFAULTS for change in effect.changes):
+    if all(change.kind in _OF_LATER_ROWS for change in effect.changes):
         return None
     _check_understood(effect)
     if effect.schema is None or effect.before is None:
@@ -80,7 +80,7 @@ def alteration(effect: Effect, lake: Sequence[LakeColumn]) -> Alteration | None:
 def _adds_null(change: ColumnChange) -> bool:
     """Whether the clause adds a column that is NULL in old rows, wherever the definition is known or not."""
     if change.kind is not ChangeKind.ADD_COLUMN:
-        return change.kind in (*_DEFAULTS, ChangeKind.COMMENT)
+        return change.kind in (*_OF_LATER_ROWS, ChangeKind.COMMENT)
     return not _VALUED.search(_QUOTED.sub("''", change.definition))
 
 

@@ -287,6 +287,11 @@ class Lake(Paths):
         written = [entry for entry in recent if not _is_upkeep(entry)]
         return int((written or recent[-1:])[0]["timestamp"])
 
+    def commits_since(self, path: str, since: int) -> Iterator[DeltaCommit]:
+        """Yields the commits after that time, in milliseconds since the epoch, that are not upkeep of files."""
+        later = (entry for entry in self._history(path, None) if int(entry["timestamp"]) > since)
+        yield from (_commit(entry) for entry in later if not _is_upkeep(entry))
+
     def is_small(self, path: str) -> bool:
         """Whether rewriting all of the table's files costs Spark less than one deletion vector does."""
         return self.size(path) <= SMALL_TABLE

@@ -57,4 +57,4 @@ class Unfollowed:
 
 def is_in_log(effect: Effect) -> bool:
     """Whether the table's log alone shows the statement's effect, or it changed no rows."""
-    return effect.kind in _IN_LOG or (effect.kind is EffectKind.ALTER and not effect.changes)
+    return effect.kind in _IN_LOG or (effect.kind is EffectKind.ALTER and not effect.defines)

@@ -28,7 +28,7 @@ from spark_jobs.lake.seen_columns import check_rules, definition_properties
 from spark_jobs.lake.sql import literal, quote, table_at
 from spark_jobs.lake.state import PRIMARY_KEY, TableState
 
-_OF_LATER_ROWS = (ChangeKind.SET_DEFAULT, ChangeKind.DROP_DEFAULT)
+_OF_LATER_ROWS = (ChangeKind.SET_DEFAULT, ChangeKind.DROP_DEFAULT, ChangeKind.FOREIGN_KEY)
 _OF_STRUCTURE = (
     *_OF_LATER_ROWS,
     ChangeKind.ADD_COLUMN,

@@ -49,6 +49,8 @@ def altered(effect: Effect, table: str, there: Mapping[str, str | None]) -> Iter
             case ChangeKind.DEFAULT_CHARSET:
                 check_charset(change)
                 yield from without_charset(definitions, table)
+            case ChangeKind.FOREIGN_KEY:
+                pass  # a mirror has none
             case _:
                 yield from _changed(change, name, table)
 
