@@ -1,0 +1,1 @@
+"""Dagster's jobs, schedules and what they wait for."""
