@@ -164,15 +164,10 @@ class _Reader:
         if self._most_read is not None and self._read > self._most_read:
             message = f"the files that its commits changed have more than {self._most_read:,} bytes"
             raise LakeError(message, place=file.path, hint=_OTHERWISE)
-        low = 0
         with self._folder.open_input_file(file.path) as raw:
-            for batch in pq.ParquetFile(raw, coerce_int96_timestamp_unit="us").iter_batches(1 << 16):
-                places = np.arange(low, low + batch.num_rows)
-                low += batch.num_rows
-                keep = np.isin(places, dead, invert=True) if wanted is None else np.isin(places, wanted)
-                if not keep.any():
-                    continue
-                rows = self._shape.rows(batch if keep.all() else batch.filter(pa.array(keep)), file.values)
+            opened = pq.ParquetFile(raw, coerce_int96_timestamp_unit="us")
+            for batch in _rows_of(opened, dead, wanted):
+                rows = self._shape.rows(batch, file.values)
                 self._size += rows.nbytes
                 if self._size > self._most:
                     raise self._too_much(file)
@@ -187,6 +182,28 @@ class _Reader:
     def _too_much(self, file: DataFile) -> LakeError:
         message = f"its commits moved more than {self._most:,} bytes of rows to other files"
         return LakeError(message, place=file.path, hint=_OTHERWISE)
+
+
+def _rows_of(file: pq.ParquetFile, dead: Places, wanted: Places | None) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a file at the `wanted` places, all that are not `dead` without them. The places rise, so that
+    those of a batch are a slice."""
+    low = 0
+    for batch in file.iter_batches(1 << 16):
+        named, low = _between(dead if wanted is None else wanted, low, batch.num_rows), low + batch.num_rows
+        if wanted is not None:
+            batch = batch.take(named)
+        elif len(named):
+            keep = np.ones(batch.num_rows, bool)
+            keep[named] = False
+            batch = batch.filter(pa.array(keep))
+        if batch.num_rows:
+            yield batch
+
+
+def _between(places: Places, low: int, count: int) -> Places:
+    """Returns the rising places of so many rows from `low` on, counted from there."""
+    first, end = np.searchsorted(places, (low, low + count))
+    return places[first:end] - low
 
 
 def _unequal(rows: pa.Table, own: Own) -> pa.Table:

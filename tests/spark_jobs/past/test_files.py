@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
@@ -17,7 +19,9 @@ from spark_jobs.lake.own_columns import DELETED, Own
 from spark_jobs.lake.tables import Lake
 from spark_jobs.past.changed import ChangedRow, changed_rows
 from spark_jobs.past.files import DataFile, TwoVersions, net_files
+from spark_jobs.past.vectors import _TO_Z85
 from spark_jobs.session import Sessions
+from tests.spark_jobs.past.test_vectors import ARRAY, bitmap, vector
 
 Rows = list[dict[str, Any]]
 
@@ -51,6 +55,32 @@ def check(path: str, before: int | None, after: int, key: tuple[str, ...]) -> No
     if key:
         keys = Counter(tuple((row.after or row.before or {})[name] for name in key) for row in found)
         assert not [one for one, count in keys.items() if count > 1]
+
+
+def marked(path: Path, dead: dict[int, list[int]], rows: pa.Table) -> None:
+    """A commit as Spark makes it: rows of the files, which are numbered by their age, are dead by vectors, and other
+    rows come."""
+    write_deltalake(path, rows, mode="append")
+    last = DeltaTable(path).version()
+    log = path / "_delta_log"
+    actions = [json.loads(line) for line in (log / f"{last:020d}.json").read_text().splitlines()]
+    lines, adds = [one for one in actions if "protocol" not in one], dict[str, Any]()
+    for number in range(last):
+        for one in map(json.loads, (log / f"{number:020d}.json").read_text().splitlines()):
+            adds |= {one["add"]["path"]: one["add"]} if "add" in one else {}
+    for at, places in dead.items():
+        add = [*adds.values()][at]
+        containers = {high: ([one & 0xFFFF for one in places if one >> 16 == high], ARRAY) for high in range(4)}
+        data = vector({0: bitmap({high: one for high, one in containers.items() if one[0]})})
+        text = base64.b85encode(data + bytes(-len(data) % 4)).translate(_TO_Z85).decode()
+        noted = {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(data), "cardinality": len(places)}
+        kept = {name: add[name] for name in ("path", "partitionValues", "size", "deletionVector") if name in add}
+        lines.append({"remove": kept | {"dataChange": True, "deletionTimestamp": 1, "extendedFileMetadata": True}})
+        lines.append({"add": add | {"deletionVector": noted, "dataChange": True}})
+    features = ["deletionVectors"]
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7}
+    lines.append({"protocol": protocol | {"readerFeatures": features, "writerFeatures": features}})
+    (log / f"{last:020d}.json").write_text("\n".join(map(json.dumps, lines)))
 
 
 class TestBetween:
@@ -158,6 +188,23 @@ class TestBetween:
         assert len(list(TwoVersions(Lake(tmp_path), path, None, 0, ("id",), most_read=size).images())) == 1
         with pytest.raises(LakeError, match="have more than"):
             list(TwoVersions(Lake(tmp_path), path, None, 0, ("id",), most_read=size - 1).images())
+
+    def test_rows_that_vectors_name(self, tmp_path: Path) -> None:
+        """Rows of several batches of a file are found by their places, those of rewritten files too."""
+        path, count = str(tmp_path), 200_000
+        rows = pa.table({"id": np.arange(count), "v": ["a"] * count})
+        write_deltalake(path, rows)
+        marked(tmp_path, {0: [5, 6, 65_535, 65_536, 199_999]}, pa.table({"id": [5, 65_536], "v": ["b", "b"]}))
+        marked(tmp_path, {0: [5, 6, 7, 65_535, 65_536, 131_072, 199_999]}, pa.table({"id": [7], "v": ["c"]}))
+        found = {between: changes(path, *between) for between in ((0, 1), (0, 2), (1, 2), (None, 1))}
+        kinds = {between: Counter(row.kind for row in rows) for between, rows in found.items()}
+        assert kinds == {
+            (0, 1): {"update": 2, "delete": 3},
+            (0, 2): {"update": 3, "delete": 4},
+            (1, 2): {"update": 1, "delete": 1},
+            (None, 1): {"insert": count - 3},
+        }
+        assert [row.before for row in found[1, 2]] == [{"id": 7, "v": "a"}, {"id": 131_072, "v": "a"}]
 
     @pytest.mark.integration
     def test_spark_with_deletion_vectors(self, spark_remote: str, tmp_path: Path) -> None:
