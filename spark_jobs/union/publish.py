@@ -74,8 +74,8 @@ def refused(lake: Lake, union: Union) -> Mapping[str, TableStopped]:
 
 
 def withdraw(lake: Lake, union: Union, sleep: Callable[[float], None] = time.sleep) -> tuple[int, int] | None:
-    """Takes the destination's rows out of a union. Returns how many files that were, and how many the union has left;
-    None if the union is not there. Raises LakeError for one that cannot be written, or is another table."""
+    """Takes the destination's rows out of a union, whatever its columns. Returns how many files that were, and how many
+    the union has left; None if there is no union at its place. Raises LakeError for one that cannot be written."""
     path = lake.path(*split_name(union.table))
     return _tried(path, lambda: _withdrawn(lake, union, path), sleep)
 
@@ -144,9 +144,12 @@ def _published(lake: Lake, union: Union, path: str, only: Collection[str] | None
 
 
 def _withdrawn(lake: Lake, union: Union, path: str) -> tuple[int, int] | None:
-    table = _opened(lake, union, path)
-    if table is None:
+    table = _table(lake, path)
+    noted = table.metadata().configuration.get(UNION) if table else None
+    if table is None or noted is None:
         return None
+    begun = json.loads(noted)
+    union = replace(union, columns=tuple(begun["columns"]), destination=begun["destination"])
     has = files_of_union(table)
     left = has if _own(table) else _left_by_us(lake, path, table) or has
     gone = {one.path for one in _looked_at(left, [], lake.unions.destination, whole=True)}
@@ -186,16 +189,23 @@ def _looked_at(there: Iterable[File], shards: Iterable[ShardTable], destination:
     return found
 
 
-def _opened(lake: Lake, union: Union, path: str) -> DeltaTable | None:
-    """Returns the union's table, or None before its first shard. Raises LakeError for a damaged one, and for another
-    table at its place."""
+def _table(lake: Lake, path: str) -> DeltaTable | None:
+    """Returns the table at a union's path, or None if there is none. Raises LakeError for a damaged one."""
     try:
-        table = lake.open(path)
+        return lake.open(path)
     except TableNotFoundError:
         return None
     except DeltaError as error:
         hint = "Restore its _delta_log, or move that away: the union is made again from its shards."
         raise LakeError(f"the union is damaged: {first_line(error)}", place=path, hint=hint) from error
+
+
+def _opened(lake: Lake, union: Union, path: str) -> DeltaTable | None:
+    """Returns the union's table, or None before its first shard. Raises LakeError for a damaged one, and for another
+    table at its place."""
+    table = _table(lake, path)
+    if table is None:
+        return None
     noted = table.metadata().configuration.get(UNION)
     if noted != _note(union):
         if noted is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -114,6 +115,30 @@ def test_a_union_that_into_no_longer_names_ends(tmp_path: Path, monkeypatch: pyt
     shutil.move(Path(old) / "_delta_log", Path(new) / "_delta_log")
     settle(whole, "eu")
     assert whole.open(path).to_pyarrow_table().to_pylist() == [{"id": 1, "shop": "1"}]
+
+
+@pytest.mark.parametrize("columns", [(), ("store",)])
+def test_a_union_that_never_was_does_not_hold_up_another(tmp_path: Path, columns: tuple[str, ...]) -> None:
+    """Its name is a table of its own, or its columns are others than those that it was begun with: the run says so, and
+    another name, as it says, is enough."""
+    taken = Lake(tmp_path, unions=Unions("eu", (replace(ORDERS, columns=columns or ORDERS.columns),)))
+    if columns:
+        before = Lake(tmp_path, unions=UNIONS)
+        made(before, "shop_1.orders")
+        settle(before, "eu")
+        shutil.move(before.path("shop_1", "orders"), taken.path("shop_1", "orders"))
+    else:
+        made(Lake(tmp_path), "shop.orders")
+    made(taken, "shop_2.orders")
+    with pytest.raises(LakeError, match="begun with other columns" if columns else "a table of its own"):
+        settle(taken, "eu")
+    other = Lake(tmp_path, unions=Unions("eu", (replace(ORDERS, table="all.orders"),)))
+    for name in ("shop_1", "shop_2"):
+        if taken.has(name, "orders"):
+            shutil.move(taken.path(name, "orders"), other.path(name, "orders"))
+    settle(other, "eu")
+    assert other.has("shop", "orders") == (not columns)
+    assert other.open(other.path("all", "orders")).to_pyarrow_table().num_rows == 1 + len(columns)
 
 
 def test_a_union_of_others_goes_on_without_one_that_leaves(tmp_path: Path) -> None:
