@@ -47,10 +47,15 @@ def required(module: str, place: str) -> Any:
         raise missing(error, module, place) from None
 
 
+OF_DAGSTER = frozenset(f"sluice {name}" for name in ("alert", "demo", "drain", "up"))
+"""Commands that need all of the extra `dagster`, whichever package is absent first."""
+
+
 def missing(error: ImportError, module: str, place: str = "") -> ConfigError:
-    """Returns the error of a module that cannot be imported, with the command that installs its extra."""
+    """Returns the error of a module that cannot be imported, with the command that installs its extra. `place`: the
+    command that needs it."""
     package = module.partition(".")[0]
-    extra = EXTRAS.get(package)
+    extra = "dagster" if place in OF_DAGSTER else EXTRAS.get(package)
     install = f"{DISTRIBUTION}[{extra}]" if extra else package
     wrong = "is not installed" if isinstance(error, ModuleNotFoundError) else f"cannot be loaded: {error}"
     return ConfigError(f"the package {package} {wrong}", place=place, hint=f"Install it: pip install '{install}'.")

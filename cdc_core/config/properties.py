@@ -82,7 +82,7 @@ def read_properties(path: Path) -> dict[str, Property]:
         raise ConfigError(
             f"cannot read: {error.strerror}",
             place=str(path),
-            hint="Name a directory with Canal's properties files.",
+            hint="Name a directory with Canal's properties files (--conf); `sluice init` writes one.",
         ) from error
     found: dict[str, Property] = {}
     for number, line in _logical_lines(text):

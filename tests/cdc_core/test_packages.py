@@ -104,6 +104,14 @@ def test_a_package_that_is_absent_names_its_extra() -> None:
         required("no_such_package", "here")
 
 
+@pytest.mark.parametrize("command", OF_DAGSTER)
+def test_a_command_of_dagster_names_its_extra_at_once(command: str) -> None:
+    """Not first `spark`, whose packages it imports before Dagster's, and then `dagster`."""
+    error = missing(ModuleNotFoundError("No module named 'deltalake'"), "deltalake", f"sluice {command}")
+
+    assert error.hint == "Install it: pip install 'sluice-cdc[dagster]'."
+
+
 def test_the_version_is_found_under_the_earlier_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """An environment that was made before the distribution was renamed goes on; without either it is unknown."""
 
