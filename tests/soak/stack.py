@@ -31,6 +31,7 @@ from tests.support.week_pace import Pace
 _PATIENCE = 300.0  # seconds, for what a part refuses while another one comes back
 _START = 900.0  # seconds that a part may take to start
 _UNDONE = timedelta(minutes=2)  # how far back
+_REASON = 200  # characters of one
 _SELDOM = 4  # samples to one of a probe that costs much, in an hour
 _LAUNCH = """mutation Launch($run: ExecutionParams!) {
   launchRun(executionParams: $run) {
@@ -52,6 +53,15 @@ _GAUGES = {
     "sluice_schema_versions": "definitions",
 }
 _COUNTERS = {"sluice_acked_claims_total": ACKED.partition(": ")[2]}
+
+
+def reason_of(errors: Sequence[str]) -> str:
+    """Returns the message of the first cause of a run's errors, without its stack trace."""
+    for text in errors:
+        *heads, _ = text.split("Stack Trace:") if "Stack Trace:" in text else (text, "")
+        if lines := [line.strip() for line in heads[-1].splitlines() if line.strip()]:
+            return lines[-1][:_REASON]
+    return "no reason"
 
 
 class WeekStack(Stack):
@@ -198,8 +208,7 @@ class WeekStack(Stack):
         """How often runs of each job failed, by their reason."""
         found = Counter[str]()
         for run in self.instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE])):
-            reasons = [text for error in self.errors(run.run_id) for text in error.splitlines() if text.strip()]
-            found[f"{run.job_name}: {reasons[-1].strip() if reasons else 'no reason'}"] += 1
+            found[f"{run.job_name}: {reason_of(self.errors(run.run_id))}"] += 1
         return found
 
     # -- what is sampled

@@ -20,7 +20,7 @@ from cdc_core import config
 from orchestration.settings import Settings
 from orchestration.stack.home import PROJECT
 from tests.soak import week
-from tests.soak.stack import _COUNTERS, _GAUGES, _LAUNCH, WeekStack
+from tests.soak.stack import _COUNTERS, _GAUGES, _LAUNCH, WeekStack, reason_of
 from tests.support import week_events
 from tests.support.samples import Probe
 from tests.support.week_events import OTHERS, WATCHED
@@ -194,6 +194,16 @@ def test_a_fault_is_said_with_what_repeats_it(said: list[str], monkeypatch: pyte
         "\nFAULT: ended by itself: spark",
         "\nFAILED: make soak WEEK=1 MINUTES=0.04 SEED=3; exit status 1",
     ]
+
+
+def test_a_failed_run_is_counted_by_its_first_cause() -> None:
+    """Not by the last line of a stack trace."""
+    trace = 'Stack Trace:\n  File "a.py", line 1\n    raise error\n'
+    caused = "The above exception was caused by the following exception:\ncdc_core.errors.LakeError: no ledger\n\n"
+    error = f"Execution of step failed.\ndagster.ExecutionError: it failed\n\n{trace}\n{caused}{trace}"
+    assert reason_of([error, "later"]) == "cdc_core.errors.LakeError: no ledger"
+    assert reason_of(["The run's process is gone.\n"]) == "The run's process is gone."
+    assert reason_of(["\n"]) == "no reason"
 
 
 def test_progress_is_within_80_columns(said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from tests.support.week_events import LATEST, WATCHED, Event, PassingTables, dra
 from tests.support.week_measures import ACKED, GO, JOBS, KILLS, STATEMENTS, STAY, TRANSACTIONS, findings
 from tests.support.week_pace import SLOW, Pace
 
-LEAST_MINUTES = 10.0  # of which half is judged: less has too few samples
+LEAST_MINUTES = 20.0  # of which half is judged: what is shorter ends while heaps and caches fill
 _SETTLE, _COMPARE = 900.0, 900.0  # seconds
 _STILL = 300.0  # seconds without a sample, after which the sampler is taken for dead
 _PLACES = 6  # that a rewind or a restore chooses from
