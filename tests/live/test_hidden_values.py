@@ -13,8 +13,17 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import TableNotFoundError
 
+from orchestration.commands import explain
+from orchestration.commands.verb import access_of, run
+from orchestration.jobs.by_hand import job_of, run_config
 from orchestration.names import Names
+from orchestration.resources import CanalResource, LakeResource
+from orchestration.settings import Settings
 from orchestration.stack.mysql.server import MySqlServer
+from orchestration.verbs.orders import Redo, Replay, Undo, Verify
+from spark_jobs.lake.corrections import Corrections
+from spark_jobs.lake.ledger import Ledger
+from spark_jobs.past.asked import AskedPast
 from tests.support.hidden_values import files_with
 from tests.support.operated import Operated, operated, until
 
@@ -78,12 +87,45 @@ def _answers(shop: Operated) -> list[str]:
     return [httpx.get(shop.service + page, trust_env=False).text for page in pages]
 
 
+def _corrected(shop: Operated, folder: Path, remote: str, batch: str) -> None:
+    """Explains and undoes a batch of people, by commands and by Dagster's job, and takes the undo back."""
+    people, conf = f"{shop.database}.people", folder / "conf"
+    at = access_of("shop", lake=str(shop.lake.root), conf=conf, spark=remote, service=shop.service)
+    for binlog in (True, False):
+        for as_json in (True, False):
+            assert explain.run(at, (), AskedPast(batch), 100, binlog=binlog, as_json=as_json) == 0
+    for order in (Undo(batch=batch, tables=[people]), Replay(batch=batch, tables=[people])):
+        assert run(order, at, as_json=False) == 0
+    settings = Settings(destination="shop", lake=str(shop.lake.root), conf=str(conf))
+    job = job_of(Undo, settings)
+    given = run_config(job.name, batch=batch, tables=[people], dry_run=False, reason="hidden values stay hidden")
+    resources = {
+        "canal_shop": CanalResource(destination="shop", http_url=shop.service),
+        "lake_shop": LakeResource(root=str(shop.lake.root), remote=remote, conf=str(conf)),
+    }
+    assert job.execute_in_process(given, instance=shop.instance, resources=resources, raise_on_error=False).success
+    (number,) = {one.correction.number for one in Corrections(shop.lake, "shop", 1001).tables() if one.counts["put"]}
+    assert run(Verify(tables=[people], repair=True), at, as_json=True) == 0
+    assert run(Redo(number=number, dry_run=False), at, as_json=True, reason="hidden values stay hidden") == 0
+
+
+def _last_batch(shop: Operated) -> str:
+    noted = Ledger(shop.lake, "shop", 1001).opened()
+    assert noted is not None
+    found = pa.table(noted.to_pyarrow_table(columns=["batch_id", "tables"])).to_pylist()
+    return str(max(row["batch_id"] for row in found if f"{shop.database}.people" in row["tables"]))
+
+
 def test_no_part_but_the_service_has_a_hidden_value(
-    mysql8: MySqlServer, spark_remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mysql8: MySqlServer,
+    spark_remote: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     """Neither files of the lake with its logs and histories, nor Dagster's storage and logs, nor the service's log and
-    answers: by rows, statements with values, a copy, a row that stops its table, and rows that fail what is
-    expected."""
+    answers: by rows, statements with values, a copy, a row that stops its table, rows that fail what is expected, and
+    a batch that is explained, undone and redone."""
     monkeypatch.setenv(_SALT, _PEPPER)
     modes = {"mode": "merge", "tables": {"*.kept": "history"}}
     with operated(mysql8, spark_remote, tmp_path, "kept", rules=_RULES, apply=modes, expectations=_EXPECTED) as shop:
@@ -116,8 +158,20 @@ def test_no_part_but_the_service_has_a_hidden_value(
         until("it is told", lambda: _failing(shop, "letters") == {"regex_email", "fails_by_a_value"})
         assert [one.table for one in shop.connector.client_status().stopped] == [f"{shop.database}.broken"]
         assert _row_counts(shop, shop.lake.path, "partly") == 0
-        answers = _answers(shop)
+        shop.sql(
+            "UPDATE people SET email = 'later@example.com', password = 'hunter2-later', plain = 'p' WHERE id < 103",
+            "DELETE FROM people WHERE id IN (110, 111)",
+            "INSERT INTO people VALUES (200, 'hunter2-z', 'z@example.com', 'tel. 19999', 'plain', 'hunter2-memo')",
+        )
+        until("people are changed", lambda: _row_counts(shop, shop.lake.path, "people") == 38)
+        until("it is acked", lambda: not shop.connector.client_status().waiting)
+        capfd.readouterr()
+        _corrected(shop, tmp_path, spark_remote, _last_batch(shop))
+        told = capfd.readouterr()
+        assert _row_counts(shop, shop.lake.path, "people") == 38
+        answers = [*_answers(shop), told.out, told.err]
 
+    assert "rows put back" in told.out
     assert [(one, answer) for answer in answers for one in _HIDDEN if one in answer] == []
     assert files_with(tmp_path / "lake", ["plain 3"])  # which is not hidden
     assert files_with(tmp_path, _HIDDEN, leave_out=[tmp_path / "conf"]) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -22,10 +23,13 @@ from orchestration.stack.mysql.server import MySqlServer
 from orchestration.verbs import restore
 from orchestration.verbs.orders import Order, Redo, Replay, Restore, Undo, Verify
 from spark_jobs.lake.corrections import Corrections
+from spark_jobs.lake.fence import Fence
 from spark_jobs.load import hold
 from spark_jobs.undo.commit import Corrector
+from spark_jobs.undo.restore import Restorer
 from tests.support.jobs import executed
 from tests.support.shop import Shop, opened_shop, until_running
+from tests.support.undoing import Killed
 from tests.support.verbs import commanded
 
 
@@ -150,9 +154,37 @@ class TestAtASource:
         assert commanded(shop, tmp_path, Restore(to=place, dry_run=False)) == 0
         until_running(shop.connector)
         assert str(shop.connector.client_status().cursor) == place
-        table = shop.lake.lake.open(shop.lake.lake.path(shop.database, "t"))
-        rows = pa.table(QueryBuilder().register("t", table).execute("SELECT v FROM t ORDER BY id").read_all())
-        assert rows.column("v").to_pylist() == ["a", "b", "c"]
+        assert values(shop) == ["a", "b", "c"]
+        assert shop.drain() == []
+        assert shop.differences("t", "keyless") == {"t": (0, 0, 0), "keyless": (0, 0, 0)}
+
+    @pytest.mark.parametrize(
+        ("owner", "step"),
+        [(restore, "_set_back"), (restore, "_begun_epoch"), (Restorer, "table"), (restore, "_restored")],
+    )
+    def test_a_run_after_a_killed_restore(self, shop: Shop, tmp_path: Path, owner: Any, step: str) -> None:
+        """The run goes on from where the cursor was set: the lake is as the source, whichever tables were restored. The
+        restore that is run again brings both to the place."""
+        place = str(shop.connector.client_status().cursor)
+        changed(shop)
+        real = getattr(owner, step)
+
+        def killed(*given: Any, **named: Any) -> Any:
+            real(*given, **named)
+            raise Killed
+
+        with mock.patch.object(owner, step, killed), pytest.raises(Killed):
+            commanded(shop, tmp_path, Restore(to=place, dry_run=False))
+        until_running(shop.connector)
+        shop.lake = replace(shop.lake, fence=Fence(shop.lake.lake, shop.lake.sessions))
+        assert shop.drain() == []
+        assert shop.differences("t", "keyless") == {"t": (0, 0, 0), "keyless": (0, 0, 0)}
+
+        assert commanded(shop, tmp_path, Restore(to=place, dry_run=False)) == 0
+        until_running(shop.connector)
+        assert str(shop.connector.client_status().cursor) == place
+        assert values(shop) == ["a", "b", "c"]
+        shop.lake = replace(shop.lake, fence=Fence(shop.lake.lake, shop.lake.sessions))
         assert shop.drain() == []
         assert shop.differences("t", "keyless") == {"t": (0, 0, 0), "keyless": (0, 0, 0)}
 
@@ -188,6 +220,13 @@ class TestAtASource:
             mode, executed_set = cursor.fetchone()
         last = str(executed_set).rpartition(",")[2].strip()
         return f"{last.partition(':')[0]}:{last.rpartition('-')[2].rpartition(':')[2]}" if mode == "ON" else ""
+
+
+def values(shop: Shop) -> list[str]:
+    """Returns the texts of the table, by key."""
+    table = shop.lake.lake.open(shop.lake.lake.path(shop.database, "t"))
+    rows = pa.table(QueryBuilder().register("t", table).execute("SELECT v FROM t ORDER BY id").read_all())
+    return [str(value) for value in rows.column("v").to_pylist()]
 
 
 def changed(shop: Shop) -> str:
