@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,37 +12,18 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from pyspark.sql.connect.session import SparkSession
 
 from cdc_core.errors import LakeError
-from orchestration.stack.delta import delta_jars
-from orchestration.stack.ports import free_port
-from orchestration.stack.spark import SparkConnect
 from spark_jobs.session import Sessions
 from spark_jobs.stores import check_spark
-from tests.support.s3a import s3a_jars
+from tests.support.s3a import s3a_spark
 
-FLAGS = "spark.hadoop.fs.s3a.performance.flags"
 pytestmark = pytest.mark.integration
 EACH = 12  # commits of each writer
 
 
 @pytest.fixture
 def spark(object_store: str, tmp_path: Path) -> Iterator[SparkSession]:
-    """A Spark that creates commits by conditional PUTs, as docs/operations.md says."""
-    keys = {
-        "endpoint": os.environ["AWS_ENDPOINT_URL"],
-        "endpoint.region": os.environ["AWS_REGION"],
-        "access.key": os.environ["AWS_ACCESS_KEY_ID"],
-        "secret.key": os.environ["AWS_SECRET_ACCESS_KEY"],
-        "path.style.access": "true",
-        "connection.ssl.enabled": "false",
-    }
-    conf = {f"spark.hadoop.fs.s3a.{key}": value for key, value in keys.items()}
-    conf |= {FLAGS: "create", "spark.driver.extraClassPath": f"{delta_jars()}/*:{s3a_jars()}/*"}
-    server = SparkConnect(tmp_path / "spark", free_port(), driver_memory="1g", conf=conf).start()
-    try:
-        with Sessions(server.remote) as sessions, sessions.take() as session:
-            yield session
-    finally:
-        server.stop()
+    with s3a_spark(tmp_path) as remote, Sessions(remote) as sessions, sessions.take() as session:
+        yield session
 
 
 @pytest.mark.full

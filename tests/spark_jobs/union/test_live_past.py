@@ -1,9 +1,10 @@
-"""What people do to shards, from a real source through the service and Spark: undo, redo, replay and restore. Each
-shard's rows are touched alone."""
+"""What people do to shards, from a real source through the service and Spark: undo, redo, restore, roll back, rewind,
+and rows that wait. Each shard's rows are touched alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -13,7 +14,9 @@ from deltalake import DeltaTable, write_deltalake
 
 from cdc_core.errors import ConfigError, LakeError
 from orchestration.stack.mysql.server import MySqlServer
-from orchestration.verbs.orders import Copy, Redo, Replay, Restore, Undo, Verify
+from orchestration.verbs.orders import Copy, Drop, Redo, Replay, Requeue, Restore, Rollback, Undo, Verify
+from spark_jobs.expectations.column_tests import Bounded
+from spark_jobs.expectations.expectation import Expectation, Expectations, Severity
 from spark_jobs.lake.features import VECTORS, features_of
 from spark_jobs.lake.state import DESTINATION, TABLE
 from spark_jobs.lake.tables import Lake
@@ -24,6 +27,7 @@ from tests.support.union_trial import CREATE, Rows, UnionTrial, opened_union
 
 pytestmark = pytest.mark.integration
 ELSEWHERE = {"id": 1, "n": 77, "of": "elsewhere"}  # a row of another destination's shard
+SMALL = Expectation("small", Bounded(0, 99), ("n",), Severity.QUARANTINE)
 
 
 @pytest.fixture
@@ -122,3 +126,46 @@ def test_a_restore_sets_the_shards_back_together(trial: UnionTrial) -> None:
     assert trial.run() == []
     assert in_union(trial) == trial.at_source()
     assert not trial.command(Verify()).failed
+
+
+def test_a_batch_that_is_given_back_is_in_the_union_once(trial: UnionTrial) -> None:
+    """Its tables are written and published, and nothing is acked: claimed again, also after a rewind, they stay."""
+    a = trial.names[0]
+    trial.write(a, "UPDATE orders SET n = 12 WHERE id = 1", "INSERT INTO orders VALUES (5, 50, 'e')")
+    claim = trial.shop.claim()
+    assert not trial.shop.lake.apply(claim, "test", 2, claim.stopped).refused
+    union = DeltaTable(trial.path).version()
+    assert in_union(trial) == trial.at_source()
+    assert trial.command(Rollback(batch_id=claim.batch_id)).done
+    assert trial.run() == []
+    assert DeltaTable(trial.path).version() == union
+    assert in_union(trial) == trial.at_source()
+
+
+def test_rows_of_a_shard_wait_outside_the_union(trial: UnionTrial) -> None:
+    """Until a person brings them into the shard, or drops them: the other shards stay as they are. While rows wait, the
+    shards cannot be restored to that place."""
+    a, b, c = trial.names
+    expected = Expectations({f"{name}.orders": (SMALL,) for name in trial.names})
+    trial.shop.lake = replace(trial.shop.lake, expectations=expected)
+    for name in (a, b):
+        trial.write(name, "INSERT INTO orders VALUES (6, 600, 'f'), (7, 700, 'g'), (8, 80, 'h')")
+    assert trial.run() == []
+    waits = Rows({row: 1 for row in trial.at_source() if dict(row)["n"] > 99})
+    assert in_union(trial) == trial.at_source() - waits
+    place, others = str(trial.shop.connector.client_status().cursor), versions(trial, b, c)
+    with pytest.raises(ConfigError, match="a union of 3 tables"):
+        trial.command(Requeue(table="all.orders"))
+    trial.command(Requeue(table=f"{a}.orders", keys=["id=6"]))
+    trial.command(Requeue(table=f"{a}.orders", values=["n=70"]))
+    now = of(waits, b) + Rows(row for row in of(waits, a) if dict(row)["id"] == 7)
+    put = frozenset({"id": 7, "n": 70, "what": "g", "of": a}.items())
+    assert in_union(trial) == trial.at_source() - now + Rows([put])
+    assert versions(trial, b, c) == others
+    trial.command(Drop(table=f"{b}.orders", keys=["id=7"]))
+    assert in_union(trial) == trial.at_source() - now + Rows([put])
+    with pytest.raises(LakeError, match="rows waited in its quarantine there"):
+        trial.command(Restore(to=place))
+    trial.write(a, "UPDATE orders SET n = n / 100 WHERE n > 99", f"UPDATE {b}.orders SET n = n / 100 WHERE n > 99")
+    assert trial.run() == []
+    assert in_union(trial) == trial.at_source()
