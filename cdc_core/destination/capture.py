@@ -142,8 +142,9 @@ class Capture:
         )
         self._reporter = self._make_reporter()
         self.service = CanalService(
-            config, self.registry, self.sessions, catalogue, self._reporter, self.health, self._unconnected, ddl
-        )
+            config, self.registry, self.sessions, catalogue, self._reporter, self.health, self._unconnected, ddl,
+            self._hurry,
+        )  # fmt: skip
         self._server: ServerInfo | None = None
         self._start: EntryPosition | None = None
         self._begun = False
@@ -260,6 +261,7 @@ class Capture:
     def _on_reset(self, journal_name: str) -> None:
         """Before the first block of a connection, and of each journal."""
         self._pipeline.reset()
+        self.store.hurry()  # the server may purge the files before it
         tell(self.config.destination, self.sessions.drop_uncommitted(journal_name))
 
     def _on_block(self, block: Block) -> None:
@@ -298,6 +300,10 @@ class Capture:
     def status(self) -> Status:
         self._dump.look()  # who waits for a position need not wait for more
         return self._reporter.status(self.state, self._server, self._start)
+
+    def _hurry(self) -> None:
+        self._dump.look()
+        self.store.hurry()
 
     def waiting(self) -> Waiting | None:
         return self._reporter.waiting()

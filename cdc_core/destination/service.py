@@ -38,7 +38,8 @@ log = structlog.get_logger(__name__)
 class CanalService:
     """The clients of one capture. Any thread may call; every call raises errors of `cdc_core.errors` alone. It ends
     with its capture: ask the destination for it again with each call. The rows of `slices` refer to the table
-    definitions in `registry`. `unconnected` gives the error to raise before the capture's first connection."""
+    definitions in `registry`. `unconnected` gives the error to raise before the capture's first connection; `hurry` is
+    called when somebody asks how far a client is."""
 
     config: InstanceConfig
     registry: SchemaRegistry
@@ -48,6 +49,7 @@ class CanalService:
     health: Health
     unconnected: Callable[[], SluiceError]
     ddl: DdlReader
+    hurry: Callable[[], None]
 
     def subscribe(self, client_id: int, *, entries: bool = False) -> ClientStatus:
         """Makes a client known, from the newest transaction on; a subscribed one stays as it is. `entries`: it will
@@ -218,7 +220,9 @@ class CanalService:
         self._connected().snapshots.close(client_id, table, snapshot_id, owner)
 
     def client(self, client_id: int) -> ClientStatus:
+        """As it is now. What waits for its time, because it has no rows, moves the cursor soon."""
         self._connected()
+        self.hurry()
         return self.reporter.client(client_id)
 
     def tables(self) -> list[TableSchema]:

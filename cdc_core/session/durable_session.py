@@ -292,22 +292,31 @@ class DurableSession:
         with self._store.changed:
             return self.session.upcoming(client_id, max_rows, max_bytes, entries=self.readers.of_entries(client_id))
 
-    def tidy(self) -> dict[int, list[int]]:
-        """Rolls back claims whose lease ran out, and acks empty ranges. The batches rolled back, by client."""
+    def expire(self) -> dict[int, list[int]]:
+        """Rolls back claims whose lease ran out. The batches rolled back, by client."""
         expired = {}
-        for client_id in list(self.session.clients):
-            with self._store.changed:
+        with self._store.changed:
+            for client_id in list(self.session.clients):
                 if rolled_back := self.session.expire(client_id, self._clock()):
                     expired[client_id] = rolled_back
-                    self.stages.look()
-                    self._store.changed.notify_all()
+            if expired:
+                self.stages.look()
+                self._store.changed.notify_all()
+        return expired
+
+    def ack_empty(self) -> bool:
+        """Acks the ranges without rows that clients are at. Whether there was one."""
+        any_range = False
+        for client_id in list(self.session.clients):
+            with self._store.changed:
                 unchecked = self._claiming.unchecked(client_id, Limits(1))
             _check(unchecked)
             with self._store.changed:
                 pending = self.session.begin_skip(client_id, entries=self.readers.of_entries(client_id))
             if pending is not None:
                 self._complete(pending)
-        return expired
+                any_range = True
+        return any_range
 
     def drop_uncommitted(self, journal_name: str) -> Dropped:
         """Drops the open transaction from the ring, before the source's next block, which is of this journal.

@@ -20,6 +20,7 @@ from cdc_core.store.store import Store
 
 FLUSH_SECONDS = 30.0  # for which a small segment may wait in memory for more
 _LOOK_SECONDS = 1.0
+_REST_SECONDS = 5.0  # between two looks while there is nothing to write
 _ROOM_SECONDS = 60.0  # between looks at the disk's room
 
 log = structlog.get_logger(__name__)
@@ -74,6 +75,7 @@ class Keeper:
         with self._store.changed:
             self._store.ring.disk_bytes = 0
             self._store.changed.notify_all()
+            self._store.upkeep.notify_all()
 
     def discard(self) -> None:
         """Empties the log, which no client uses yet, and removes what is on disk."""
@@ -110,7 +112,7 @@ class Keeper:
         else:
             with self._store.changed:
                 if not self._next(at_once=self._store.ring.crowded):
-                    self._store.changed.wait(_LOOK_SECONDS)
+                    self._store.upkeep.wait(_REST_SECONDS)
 
     def _next(self, *, at_once: bool) -> list[Segment]:
         return self._store.ring.log.parts.unwritten(at_once=at_once)

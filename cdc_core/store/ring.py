@@ -77,6 +77,14 @@ class Ring:
         """Whether a client has something left to ack."""
         return any(marks.ack < self.put for marks in self.clients.values())
 
+    @property
+    def unacked_rows(self) -> bool:
+        """The same for rows and DDL statements."""
+        put = self.put
+        return any(
+            marks.ack.rows < put.rows or marks.ack.statements < put.statements for marks in self.clients.values()
+        )
+
     # -- clients
 
     def subscribe(self, client: int, after: EntryPosition | None = None) -> None:

@@ -1,7 +1,8 @@
 """The ring with a lock and with waiting: the source waits for room, clients wait for rows.
 
-Whoever uses the ring, or the session over it, holds `changed` (one condition, re-entrant). Nobody may do I/O while
-holding it.
+Whoever uses the ring, or the session over it, holds `changed`, which is re-entrant. Nobody may do I/O while holding it.
+The threads that look after the store wait for `upkeep`, a condition of the same lock: a block without rows, of which a
+destination with a quiet schema gets one after the other, wakes them only where they wait for it.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ class Store:
         self.clock = clock
         self.arrivals = ArrivalTimes()
         self.on_put: Callable[[], None] = lambda: None  # under the lock, after each put, and when one must wait
-        self.changed = threading.Condition()
+        lock = threading.RLock()
+        self.changed, self.upkeep = threading.Condition(lock), threading.Condition(lock)
         self.closed = False
+        self._hurried = self._awaits_empty = False
         self._blocked = 0.0
         self._blocked_since: float | None = None
 
@@ -47,7 +50,7 @@ class Store:
         from the source, and when its events had been read, which is now."""
         received, decoded = arrived or (self.clock(),) * 2
         with self.changed:
-            begin, stored = self.ring.put.sequence, decoded
+            before, stored = self.ring.put, decoded
             try:
                 while not self.ring.try_put(block):
                     if self.closed or stop.is_set():
@@ -56,15 +59,19 @@ class Store:
                         self._blocked_since = self.clock()
                         self.on_put()
                         self.changed.notify_all()  # a full ring also serves parts of a transaction
+                        self.upkeep.notify_all()
                     self.changed.wait(_STOP_CHECK)
                     stored = self.clock()
             finally:
                 self._blocked, self._blocked_since = self.blocked_seconds, None
-            self.arrivals.note(begin, self.ring.put.sequence, (received, decoded, stored))
+            put = self.ring.put
+            self.arrivals.note(before.sequence, put.sequence, (received, decoded, stored))
             if self.arrivals.too_many:
                 self.arrivals.shorten(min((marks.ack.sequence for marks in self.ring.clients.values()), default=0))
             self.on_put()
             self.changed.notify_all()
+            if self._awaits_empty or put.rows > before.rows or put.statements > before.statements:
+                self.upkeep.notify_all()
             return True
 
     def wait_for(self, look: Callable[[], T | None], timeout: float, wake: Callable[[], float | None]) -> T | None:
@@ -82,15 +89,32 @@ class Store:
                 sooner = wake()
                 self.changed.wait(left if sooner is None else max(0.01, min(left, sooner)))
 
-    def wait_unacked(self, timeout: float) -> None:
-        """Waits until a client has something to ack."""
+    def wait_unacked(self, timeout: float, empty_at: float) -> bool:
+        """Waits until a client has rows to ack, or anything from the moment `empty_at` on. Whether ranges without rows
+        are due: from then on, after a `hurry`, or while the ring is full."""
+        end = self.clock() + timeout
         with self.changed:
-            self.changed.wait_for(lambda: self.ring.unacked or self.closed, timeout)
+            while True:
+                now = self.clock()
+                due = self._hurried or self.ring.full or now >= empty_at
+                unacked = self.ring.unacked
+                if self.closed or self.ring.unacked_rows or (unacked and due) or now >= end:
+                    self._hurried = self._hurried and not unacked
+                    return due
+                self._awaits_empty = due
+                self.upkeep.wait((end if due else min(end, empty_at)) - now)
+                self._awaits_empty = False
+
+    def hurry(self) -> None:
+        """Ranges without rows are due."""
+        with self.changed:
+            self._hurried = True
+            self.upkeep.notify_all()
 
     def wait_full(self, timeout: float) -> bool:
         """Waits until a put is refused."""
         with self.changed:
-            return self.changed.wait_for(lambda: self.ring.full or self.closed, timeout)
+            return self.upkeep.wait_for(lambda: self.ring.full or self.closed, timeout)
 
     def schemas(self) -> set[int]:
         """The numbers of the definitions that the rows of the log have."""
@@ -103,3 +127,4 @@ class Store:
         with self.changed:
             self.closed = True
             self.changed.notify_all()
+            self.upkeep.notify_all()

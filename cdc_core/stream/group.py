@@ -125,10 +125,13 @@ def join(pieces: list[Block]) -> Block:
     """Adjacent blocks as one."""
     if len(pieces) == 1:
         return pieces[0]
-    sizes = [len(piece.data) for piece in pieces]
-    index = np.concatenate([piece.index for piece in pieces])
-    assert index.dtype == INDEX
-    index["offset"] += np.repeat(np.cumsum([0, *sizes[:-1]]), [len(piece.index) for piece in pieces]).astype(np.uint32)
+    index = np.empty(sum(len(piece.index) for piece in pieces), INDEX)
+    at = offset = 0
+    for piece in pieces:  # much faster than np.concatenate, which compares the fields of the records each time
+        one = index[at : at + len(piece.index)]
+        one[:] = piece.index
+        one["offset"] += offset
+        at, offset = at + len(one), offset + len(piece.data)
     return Block(pieces[0].journal_name, pieces[0].start, np.concatenate([piece.data for piece in pieces]), index)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ from cdc_core.source.following import Overtaken
 from cdc_core.stream.group import join, part
 
 _COMPARED = 8  # events, at most
+RUN = 16  # blocks that become one, for all who want none of them
+_SMALL = 1 << 16  # bytes that they have at most
 _OWN = GTIDS.astype(bool)  # the types that say which transaction it is
 _OWN[EventType.XID] = True
 
@@ -38,12 +41,14 @@ class Piece(NamedTuple):
 
 
 class Backlog:
-    """Holds at most `most` bytes, or one block. `received` are all bytes that came."""
+    """Holds at most `most` bytes, or one block. `received` are all bytes that came. Of small blocks, each run of `run`
+    is joined once, where somebody takes all of it."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, most: int, run: int = RUN) -> None:
+        self._most, self._run = most, run
         self._pieces: deque[Piece] = deque()
         self._first = 0  # the number of the oldest block
+        self._runs: dict[int, Piece | None] = {}  # by the number of the first block; None: they cannot be joined
         self.nbytes = self.received = 0
 
     def __repr__(self) -> str:
@@ -68,6 +73,8 @@ class Backlog:
 
     def _drop(self) -> None:
         self.nbytes -= self._pieces.popleft().block.nbytes
+        joined = self._runs.pop(self._first, None)
+        self.nbytes -= joined.block.nbytes if joined else 0
         self._first += 1
 
     def find(self, last: Block) -> Place | None:
@@ -84,22 +91,42 @@ class Backlog:
             return Place(self._first + number + 1) if whole else Place(self._first + number, row + 1)
         return None
 
-    def take(self, place: Place, most: int) -> tuple[list[Piece], Place]:
-        """The blocks from a place on, of at most so many bytes or one, and the place after them."""
+    def take(self, place: Place, most: int, reader: int) -> tuple[list[Piece], Place]:
+        """The blocks from a place on, of at most so many bytes or one, and the place after them. Several that the
+        reader does not want at once may come as one."""
         if place.number < self._first:
             raise Overtaken
         found: list[Piece] = []
-        size = 0
-        for number in range(place.number - self._first, len(self._pieces)):
-            piece = self._pieces[number]
-            block = piece.block
-            if found and size + block.nbytes > most:
+        size, number, row = 0, place.number, place.row
+        while number < self.end.number:
+            joined = self._joined(number, reader) if not row else None
+            piece = joined or self._pieces[number - self._first]
+            if found and size + piece.block.nbytes > most:
                 break
-            found.append(
-                piece if found or not place.row else Piece(part(block, place.row, len(block.index)), piece.wanted)
-            )
-            size += block.nbytes
-        return found, Place(place.number + len(found)) if found else place
+            found.append(Piece(part(piece.block, row, len(piece.block.index)), piece.wanted) if row else piece)
+            size += piece.block.nbytes
+            number, row = number + (self._run if joined else 1), 0
+        return found, Place(number, row)
+
+    def _joined(self, number: int, reader: int) -> Piece | None:
+        """The run that begins with a block, if it is complete and the reader wants none of it."""
+        if number % self._run or number + self._run > self.end.number:
+            return None
+        if number not in self._runs:
+            pieces = list(islice(self._pieces, number - self._first, number - self._first + self._run))
+            self._runs[number] = joined = _join_small(pieces)
+            self.nbytes += joined.block.nbytes if joined else 0
+        run = self._runs[number]
+        return None if run is None or reader in run.wanted else run
+
+
+def _join_small(pieces: list[Piece]) -> Piece | None:
+    blocks = [piece.block for piece in pieces]
+    if sum(block.nbytes for block in blocks) > _SMALL or len({block.journal_name for block in blocks}) > 1:
+        return None
+    whole = join(blocks)
+    whole.data.flags.writeable = False
+    return Piece(whole, frozenset[int]().union(*(piece.wanted for piece in pieces)))
 
 
 def _same(block: Block, row: int, last: Block) -> bool:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 
 from cdc_core.binlog.block import Block
-from cdc_core.destination.shared.backlog import Backlog, Piece, Place, owned
+from cdc_core.destination.shared.backlog import RUN, Backlog, Piece, Place, owned
 from cdc_core.destination.shared.interest import Interest
 from cdc_core.errors import SluiceError, SourceUnavailable
 from cdc_core.source.dump_socket import AGAIN
@@ -22,12 +22,13 @@ _TAKE = 1 << 20  # bytes that a follower takes at a time
 
 
 class Channel:
-    """Of the server at `address`; holds at most `held` bytes. `heard` is when the connection received its last byte."""
+    """Of the server at `address`; holds at most `held` bytes. `heard` is when the connection received its last byte.
+    `run` as of `Backlog`."""
 
-    def __init__(self, address: str, block_bytes: int, held: int = HELD) -> None:
+    def __init__(self, address: str, block_bytes: int, held: int = HELD, run: int = RUN) -> None:
         self.address, self.block_bytes = address, block_bytes
         self.heard = 0.0
-        self._backlog, self._interest = Backlog(held), Interest()
+        self._backlog, self._interest = Backlog(held, run), Interest()
         self._wake = max(held // 16, 1)  # bytes after which all followers look
         self._lock = threading.Lock()
         self._followers: dict[int, Follower] = {}
@@ -83,7 +84,7 @@ class Channel:
         """What comes next for a follower, shared with the others. Raises Overtaken, and SourceUnavailable once all has
         been taken from a connection that is over."""
         with self._lock:
-            found, follower.place = self._backlog.take(follower.place, _TAKE)
+            found, follower.place = self._backlog.take(follower.place, _TAKE, follower.number)
             if follower.place < self._backlog.end:
                 follower.wake()
             if not found and self._over:
@@ -98,15 +99,16 @@ class Channel:
 
 
 class Follower:
-    """One destination at a shared connection, as `source.following.Following` has it. `place` is the channel's."""
+    """One destination at a shared connection, as `source.following.Following` has it. `place` and `number` are the
+    channel's."""
 
     def __init__(self, channel: Channel, number: int, place: Place) -> None:
-        self._channel, self._number, self.place = channel, number, place
+        self._channel, self.number, self.place = channel, number, place
         self._woken = threading.Event()
         self._woken.set()  # something may be there already
 
     def __repr__(self) -> str:
-        return f"<Follower {self._number} at {self.place}>"
+        return f"<Follower {self.number} at {self.place}>"
 
     @property
     def woken(self) -> bool:
@@ -116,7 +118,7 @@ class Follower:
     def blocks(self, seconds: float) -> Iterator[Block]:
         self._woken.wait(seconds)
         self._woken.clear()
-        yield from owned(self._channel.take(self), self._number, self._channel.block_bytes)
+        yield from owned(self._channel.take(self), self.number, self._channel.block_bytes)
 
     def heard(self) -> float:
         return self._channel.heard
@@ -125,4 +127,4 @@ class Follower:
         self._woken.set()
 
     def leave(self) -> None:
-        self._channel.drop(self._number)
+        self._channel.drop(self.number)

@@ -237,7 +237,7 @@ def test_the_cursor_of_a_quiet_schema_moves(mysql8: MySqlServer, shop: str) -> N
         until(lambda: capture.service.client(CLIENT).cursor != before, capture)
 
         assert capture.service.client(CLIENT).reached.how is How.START
-        until(lambda: capture.status().store.bytes == 0, capture)
+        until(lambda: capture.service.client(CLIENT) and capture.status().store.bytes == 0, capture)
 
 
 def test_a_stop_logs_no_error(mysql8: MySqlServer, shop: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,7 +164,7 @@ def test_a_batch_that_comes_back_waits_again(trial: Trial) -> None:
     trial.clock.now += 5
     trial.claim()
     trial.clock.now += 601
-    trial.durable.tidy()
+    trial.durable.expire()
     trial.clock.now += 1
     assert counted(trial.stages.totals()) == {"claim": 6, "apply": 603}
 

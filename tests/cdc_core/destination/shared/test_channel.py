@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdc_core.binlog.block import Block
+from cdc_core.destination.shared import backlog
 from cdc_core.destination.shared.channel import Channel, Follower
 from cdc_core.errors import SourceUnavailable
 from cdc_core.source.following import Overtaken
+from cdc_core.stream.group import join
 from tests.support.binlog_stream import whole
 from tests.support.shared_journals import EVENTS, cut, journal
 
@@ -27,7 +29,7 @@ def _all(_database: str, _table: str) -> bool:
 
 
 def _channel(held: int = 1 << 20) -> Channel:
-    return Channel("db:3306", block_bytes=500, held=held)
+    return Channel("db:3306", block_bytes=500, held=held, run=3)
 
 
 class World:
@@ -181,6 +183,28 @@ def test_what_a_reader_wants_stays_apart_from_the_rest() -> None:
         channel.put(cut(one, low, low + 5))
     found = list(follower.blocks(0))
     assert [len(block.index) // EVENTS for block in found] == [1, 1, 3]
+
+
+def test_small_neighbours_are_joined_once_for_all_who_want_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hundred readers of a busy server would join the same blocks two hundred times."""
+    joined: list[int] = []
+
+    def counting(blocks: list[Block]) -> Block:
+        joined.append(len(blocks))
+        return join(blocks)
+
+    monkeypatch.setattr(backlog, "join", counting)
+    one = journal(JOURNALS[0], TABLES)
+    channel = Channel("db:3306", block_bytes=1, run=4)
+    channel.put(cut(one, 0, 5))
+    idle = [channel.follow(cut(one, 0, 5), lambda _database, _table: False) for _ in range(5)]
+    busy = channel.follow(cut(one, 0, 5), lambda _, table: table == "b")
+    for low in range(5, 30):
+        channel.put(cut(one, low, low + 1))
+    for follower in (*idle, busy):
+        assert follower is not None
+        assert whole(list(follower.blocks(0))) == whole([cut(one, 5, 30)])
+    assert joined == [4] * 5
 
 
 def test_a_slow_reader_is_overtaken_and_holds_up_nobody() -> None:
