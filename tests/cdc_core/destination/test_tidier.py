@@ -46,9 +46,9 @@ class Tended:
         monkeypatch.setattr(Cursors, "write", lambda _self, *args, **more: noting(*args, **more))
         health = SimpleNamespace(note_cursors=lambda _error: None)
         expiry = SimpleNamespace(report="known", look=lambda _cursors: None)
-        doubles: Any = health, expiry, None, lambda: True
+        doubles: Any = health, expiry, None, lambda: True, SECONDS
         self._stop = threading.Event()
-        of = Tidier("shop", self.store, self.sessions, *doubles, SECONDS)
+        of = Tidier("shop", self.store, self.sessions, *doubles)
         self._thread = threading.Thread(target=of.run, args=(self._stop,), daemon=True)
         self._thread.start()
 
