@@ -25,6 +25,7 @@ from cdc_core.errors import SourceUnavailable
 from cdc_core.position import EntryPosition
 from cdc_core.retry import pause_after
 from cdc_core.source.checks import ServerInfo, check_server
+from cdc_core.source.complete import complete_from
 from cdc_core.source.connection import Connection, connect, source_error
 from cdc_core.source.dump_command import begin_dump
 from cdc_core.source.dump_socket import AGAIN, MISSED, receive
@@ -163,9 +164,10 @@ class Dump:
         try:
             info = check_server(conn, self.settings, self._captured)
             self._on_connect(info)
+            start = resume(conn)
             if self._sharing:
-                self._sharing.connected(info)
-            return begin_dump(conn, self.settings, info, resume(conn))
+                self._sharing.connected(info, complete_from(conn, self.settings, start))
+            return begin_dump(conn, self.settings, info, start)
         except pymysql.err.MySQLError as error:
             raise source_error(error, self.settings) from error
 

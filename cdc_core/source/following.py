@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from cdc_core.binlog.block import Block
+from cdc_core.position import EntryPosition
 from cdc_core.source.checks import ServerInfo
 
 
@@ -33,8 +34,9 @@ class Following(Protocol):
 class Sharing(Protocol):
     """One dump among those that may share a connection. All calls come from the dump's thread."""
 
-    def connected(self, server: ServerInfo) -> None:
-        """The dump has a connection of its own to this server."""
+    def connected(self, server: ServerInfo, complete: EntryPosition | None) -> None:
+        """The dump has a connection of its own to this server. From `complete` on it gets all that the server writes;
+        None: that is not known."""
 
     def join(self, last: Block) -> Following | None:
         """Where to go on after the last block that the dump's own connection has brought, while nothing more is there.

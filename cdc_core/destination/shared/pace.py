@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from cdc_core.binlog.block import Block
 from cdc_core.binlog.events import GTIDS, EventType
-from cdc_core.config.models import InstanceConfig
 
 _LEAST = 2  # destinations; one alone goes on by its own connection
-
-
-def shareable(config: InstanceConfig) -> bool:
-    """By GTID the server leaves out what a destination has, which another destination may need."""
-    return config.dump_shared and not config.gtid_mode
 
 
 def is_beginning(last: Block) -> bool:

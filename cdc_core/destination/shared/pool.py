@@ -18,7 +18,7 @@ import structlog
 from cdc_core.binlog.block import Block
 from cdc_core.config.models import InstanceConfig
 from cdc_core.destination.shared.channel import HELD, Channel, Follower
-from cdc_core.destination.shared.pace import enough, is_beginning, shareable
+from cdc_core.destination.shared.pace import enough, is_beginning
 from cdc_core.destination.shared.stream import SharedDump, identity_of
 from cdc_core.position import EntryPosition
 from cdc_core.retry import Retry
@@ -98,7 +98,7 @@ POOL = Pool()  # the process's
 
 def make_member(pool: Pool, config: InstanceConfig, settings: SourceSettings, captured: Captured) -> Member | None:
     """None for a destination that shares no connection."""
-    return Member(pool, config.destination, settings, captured) if shareable(config) else None
+    return Member(pool, config.destination, settings, captured) if config.dump_shared else None
 
 
 class Member:
@@ -115,15 +115,17 @@ class Member:
         pauses: tuple[float, float] = _OVERTAKEN,
     ) -> None:
         self._pool, self._destination, self._captured, self._clock = pool, destination, captured, clock
-        self._settings = replace(settings, slave_id=0, identity="")
+        self._settings = replace(settings, slave_id=0, identity="", by_gtid=False)
         self._key: Key | None = None
+        self._complete: EntryPosition | None = None
         self._retry = Retry(pauses)
         self._joined = 0.0
 
     def __repr__(self) -> str:
         return f"<Member {self._destination} {self._settings.account}>"
 
-    def connected(self, server: ServerInfo) -> None:
+    def connected(self, server: ServerInfo, complete: EntryPosition | None) -> None:
+        self._complete = complete
         key = self._settings, identity_of(server)
         if key != self._key:
             self.leave()
@@ -131,13 +133,17 @@ class Member:
             self._pool.enter(key)
 
     def join(self, last: Block) -> Follower | None:
-        if self._key is None or not self._retry.ready(self._clock()):
+        if self._key is None or not self._retry.ready(self._clock()) or not self._is_complete(last):
             return None
         channel = self._pool.channel(self._key, last)
         follower = channel.follow(last, self._captured) if channel is not None else None
         if follower is not None:
             self._joined = self._clock()
         return follower
+
+    def _is_complete(self, last: Block) -> bool:
+        """A shared connection has all events. Whether all after this block are the destination's."""
+        return self._complete is not None and EntryPosition(last.journal_name, last.end) >= self._complete
 
     def overtaken(self) -> None:
         log.info("too slow for the shared connection", destination=self._destination)

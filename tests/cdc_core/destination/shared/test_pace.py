@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-from cdc_core.config import InstanceConfig
-from cdc_core.destination.shared.pace import enough, is_beginning, shareable
+from cdc_core.destination.shared.pace import enough, is_beginning
 from tests.support.shared_journals import cut, journal
-
-
-@pytest.mark.parametrize(
-    ("values", "shares"),
-    [({}, False), ({"dump_shared": True}, True), ({"dump_shared": True, "gtid_mode": True}, False)],
-)
-def test_which_destinations_share(values: dict[str, bool], shares: bool) -> None:
-    """Those that say so; by GTID each asks for what it lacks itself."""
-    assert shareable(InstanceConfig.model_validate({"destination": "d"} | values)) is shares
 
 
 def test_a_connection_begins_at_a_transactions_start() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from cdc_core.destination.capture import Capture
 from cdc_core.destination.shared.pool import Pool
+from cdc_core.gtid import GtidSet
 from cdc_core.meta.nodes import MemoryNodes
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.captures import CLIENT, all_read, config, execute, running, until
@@ -190,9 +191,9 @@ def test_a_full_ring_holds_up_nobody(mysql: MySqlServer) -> None:
         wait(lambda: len(dumps(mysql)) == 2)  # it does not join at once again
 
 
-@pytest.mark.parametrize("change", [{"gtid_mode": True}, {"dump_shared": False}, {"heartbeat_seconds": 2}])
+@pytest.mark.parametrize("change", [{"dump_shared": False}, {"heartbeat_seconds": 2}])
 def test_who_differs_has_its_own_connection(mysql: MySqlServer, change: dict[str, Any]) -> None:
-    """By GTID, without the key, with other settings of the connection."""
+    """Without the key, or with other settings of the connection."""
     pool = Pool()
     with shops(mysql, 3) as three, ExitStack() as stack:
         captures = [stack.enter_context(shop.running(pool)) for shop in three[:2]]
@@ -202,6 +203,48 @@ def test_who_differs_has_its_own_connection(mysql: MySqlServer, change: dict[str
             shop.write(3)
             shop.drain(capture)
         assert len(dumps(mysql)) == 2
+
+
+def executed(mysql: MySqlServer) -> GtidSet:
+    with mysql.root() as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT @@GLOBAL.gtid_executed")
+        return GtidSet.parse(str(cursor.fetchall()[0][0]))
+
+
+def test_by_gtid_each_gets_what_its_set_lacks(mysql: MySqlServer) -> None:
+    """What is in the set lies after what is not: the server leaves it out, and so does the shared connection, which
+    begins after both. After a break each goes on by its own set."""
+    pool = Pool(pauses=(0.3, 1.0))
+    with shops(mysql, 3) as three, ExitStack() as stack:
+        begun = executed(mysql)
+        lacked, had = three[2], 0
+        lacked.write(3)
+        after = executed(mysql)
+        lacked.write(5)
+        had = 5
+        for shop in three[:2]:
+            shop.write(2)
+        known = begun | (executed(mysql) - after)  # all but the first three rows
+        sets = [str(begun), None, str(known)]
+        captures = [
+            stack.enter_context(shop.running(pool, **({"gtid_mode": True, "gtid": gtids} if gtids else {})))
+            for shop, gtids in zip(three, sets, strict=True)
+        ]
+        lacked.written -= had
+        until(lambda: lacked.claim(captures[2]) == 0 and lacked.seen == lacked.written, captures[2])
+        lacked.written += had
+        lacked.seen += had
+        three[1].seen = 2  # it started at the end
+        for _ in range(3):
+            joined(mysql, three)
+            for shop, capture in zip(three, captures, strict=True):
+                shop.write(3)
+                shop.drain(capture)
+            kill_dumps(mysql)
+            for shop in three:
+                shop.write(2)
+        for shop, capture in zip(three, captures, strict=True):
+            shop.drain(capture)
 
 
 def test_one_destination_has_its_own_connection(mysql: MySqlServer) -> None:
