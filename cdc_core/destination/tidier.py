@@ -2,8 +2,8 @@
 and looks how old the server's binlog files are.
 
 A cursor that stands before nothing but ranges without rows may stay there: whoever starts at it reads the same. So it
-moves only every `_EMPTY_ROUNDS` rounds, since each move is written; at once after a pause, after `Store.hurry`, and
-where the ring needs the room.
+moves only every `_EMPTY_ROUNDS` rounds, since each move is written; at once after a pause, after `Store.hurry`, where
+rows come after the range, and where the ring needs the room.
 """
 
 from __future__ import annotations

@@ -91,14 +91,15 @@ class Store:
 
     def wait_unacked(self, timeout: float, empty_at: float) -> bool:
         """Waits until a client has rows to ack, or anything from the moment `empty_at` on. Whether ranges without rows
-        are due: from then on, after a `hurry`, or while the ring is full."""
+        are due: from then on, after a `hurry`, while the ring is full, and before rows, which a claim of few bytes does
+        not reach otherwise."""
         end = self.clock() + timeout
         with self.changed:
             while True:
                 now = self.clock()
-                due = self._hurried or self.ring.full or now >= empty_at
+                due = self._hurried or self.ring.full or self.ring.unacked_rows or now >= empty_at
                 unacked = self.ring.unacked
-                if self.closed or self.ring.unacked_rows or (unacked and due) or now >= end:
+                if self.closed or (unacked and due) or now >= end:
                     self._hurried = self._hurried and not unacked
                     return due
                 self._awaits_empty = due

@@ -147,6 +147,19 @@ def test_an_ack_and_a_lease_do_not_wait(tend: Tend) -> None:
     assert tended.written[-1][1] == end
 
 
+def test_a_claim_of_few_bytes_reaches_the_rows_after_many_ranges(tend: Tend) -> None:
+    """The bytes of a range without rows count: a busy server's half minute is more than a claim takes."""
+    tended = tend(rounds=1_000_000)
+    tended.put()
+    until(lambda: len(tended.written) == 1)
+    for _ in range(20):
+        tended.put()
+    end = tended.put(rows=True)
+    claim = tended.sessions.claim(CLIENT, 100, 5.0, "run", 60.0, 800)
+    assert claim is not None
+    assert (claim.rows, claim.end.position) == (1, end)
+
+
 def test_a_block_without_rows_wakes_nobody_before_its_time(tend: Tend) -> None:
     """Two hundred quiet destinations of a busy server would wake twice as many threads for nothing."""
     tended = tend(rounds=1_000_000)
