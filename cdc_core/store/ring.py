@@ -196,7 +196,8 @@ class Ring:
     def take(self, client: int, max_rows: int, max_bytes: int | None = None, *, entries: bool = False) -> Range | None:
         """The client's next range: whole transactions of at most `max_rows` rows and `max_bytes` bytes, of one schema
         for each table, without a DDL statement after rows of a table that it may concern. `entries`: without one after
-        any rows, and statements that Canal's entries alone show are isolated like the others.
+        any rows, and statements that Canal's entries alone show are isolated like the others. The bytes before the
+        first transaction with rows do not count.
 
         It is a part of a transaction only when that transaction alone exceeds the limits, when a table's schema changes
         inside it, or when the ring is full. A range may be empty. None: there is nothing to serve yet.
@@ -207,7 +208,9 @@ class Ring:
             return None
         limit = log.sequence_of_rows(get.rows + max(1, max_rows))
         if max_bytes is not None:
-            limit = min(limit, max(log.sequence_of_bytes(get.nbytes + max_bytes), get.sequence + 1))
+            empty = log.last_commit_within(get.sequence, log.sequence_of_rows(get.rows))
+            begin = get if empty is None else log.at(empty)
+            limit = min(limit, max(log.sequence_of_bytes(begin.nbytes + max_bytes), begin.sequence + 1))
         cut = log.statement_behind_rows(get.sequence, limit, None if entries else self._table_of)
         cut = log.schema_change(get.sequence, cut, self._table_of)
         isolated = self._isolated(get, cut, entries=entries) if self.isolates_ddl else None
