@@ -21,7 +21,7 @@ _TAKEN = {
     "delta.dataSkippingStringPrefixLength": "statistics: bounds of texts hold all the same",
     "delta.deletedFileRetentionDuration": "what VACUUM keeps; see `_AT_LEAST`",
     "delta.dropFeatureTruncateHistory.retentionDuration": "for a command that Sluice does not use",
-    "delta.enableChangeDataFeed": "Spark writes such a table",
+    "delta.enableChangeDataFeed": "Spark and delta-rs write such a table with its feed",
     "delta.enableExpiredLogCleanup": "whether old commits go",
     "delta.enableFullRetentionRollback": "how far back a table can be restored",
     "delta.logRetentionDuration": "how long commits are kept; see `_AT_LEAST`",

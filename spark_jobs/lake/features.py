@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 VECTORS = "deletionVectors"
 ENABLE_VECTORS = "delta.enableDeletionVectors"
-CHANGE_FEED = "delta.enableChangeDataFeed"
+FEED, CHANGE_FEED = "changeDataFeed", "delta.enableChangeDataFeed"
 APPEND_ONLY = "delta.appendOnly"
 MAPPING = "delta.columnMapping.mode"
 BY_FEATURES = 7  # the protocol of writers that lists a table's features

@@ -11,7 +11,7 @@ import pyarrow as pa
 from cdc_core.client.changes import RowsDoor
 from spark_jobs.changes.table_changes import Changes
 from spark_jobs.changes.version_range import VersionRange
-from spark_jobs.lake.features import BY_DELTA_RS, CHANGE_FEED, MAPPING
+from spark_jobs.lake.features import BY_DELTA_RS, CHANGE_FEED, FEED, MAPPING
 from spark_jobs.lake.layout import Layout
 from spark_jobs.lake.own_columns import NO_OWN, Own
 from spark_jobs.lake.state import TableState
@@ -109,13 +109,14 @@ def form_of(changes: Changes, state: TableState) -> Form | None:
 
 
 def writable(features: Collection[str], properties: Mapping[str, str]) -> bool:
-    """Whether delta-rs writes such a table as Spark does. It would write some that have other features, and lose rows.
-    Its commits have no change feed of Spark's form, and it does not cluster."""
-    if not BY_DELTA_RS.issuperset(features) or properties.get(MAPPING, "none") != "none":
+    """Whether delta-rs writes such a table as Spark does, with its change feed. It would write some that have other
+    features, and lose rows; it does not cluster, and takes a feed's property in capitals for false."""
+    if not (BY_DELTA_RS | {FEED}).issuperset(features) or properties.get(MAPPING, "none") != "none":
+        return False
+    if properties.get(CHANGE_FEED, "false") not in ("true", "false"):
         return False
     layout = Layout.of(properties)
-    laid_out = layout.cluster_by or layout.partition_by
-    return not laid_out and properties.get(CHANGE_FEED, "false").lower() != "true"
+    return not (layout.cluster_by or layout.partition_by)
 
 
 def _has_floats(column: LakeColumn) -> bool:

@@ -156,11 +156,12 @@ def test_a_table_partitioned_by_a_text_stops(tmp_path: Path) -> None:
 
 
 def test_the_engine_sees_what_only_spark_writes() -> None:
-    """Features, partitions and clusters that delta-rs does not write as Spark does, and a change feed."""
+    """Features, partitions and clusters that delta-rs does not write as Spark does, or a feed it would leave out."""
     assert writable({"appendOnly", "invariants", "timestampNtz", "variantType"}, {})
     assert not writable({"deletionVectors"}, {})
     assert not writable({"clustering", "domainMetadata"}, {})
     assert not writable((), {"delta.columnMapping.mode": "name"})
-    assert not writable((), {CHANGE_FEED: "true"})
+    assert writable({"changeDataFeed"}, {CHANGE_FEED: "true"})
+    assert not writable({"changeDataFeed"}, {CHANGE_FEED: "TRUE"})
     assert writable((), {CHANGE_FEED: "false", LAYOUT: json.dumps({"cluster_by": [], "partition_by": []})})
     assert not writable((), {LAYOUT: json.dumps({"partition_by": ["day"]})})
