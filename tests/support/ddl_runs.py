@@ -81,8 +81,8 @@ class Runs:
 
     def _batch(self, lake: SparkLake, batch_size: int) -> bool:
         """Whether there was one."""
-        connector = self.shop.connector
-        with connector.claim(batch_size, owner="test", timeout_seconds=0.3) as claim:
+        connector, mended = self.shop.connector, set[str]()
+        with connector.claim(batch_size, owner="test", timeout_seconds=0.3, mended=mended) as claim:
             if claim is None:
                 return False
             lake.check_claim(claim)
@@ -100,6 +100,7 @@ class Runs:
                     copy_needed=refusal.copy_needed,
                 )
             lake.note(claim, applied, "test")
+            mended.update(applied.mended)
             return True
 
 
