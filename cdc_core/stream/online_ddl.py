@@ -1,7 +1,8 @@
 """Online schema changes: gh-ost and pt-online-schema-change fill a helper table and swap it in by RENAME.
 
 The helpers are unseen, and the swap is one change of the real table: its rows are now the helper's. A table with such a
-name is seen until the table that it would help is there; it is dropped then. Sources: gh-ost,
+name is seen until the table that it would help is there; it is dropped then. It is seen again, with rows that nobody
+knows, when that table goes. Sources: gh-ost,
 "Table naming"; pt-online-schema-change, `--new-table-name`; MySQL manual, "Online DDL": `#sql-` tables.
 """
 
@@ -75,10 +76,11 @@ def without_helpers(
     seen: Sequence[Effect], effects: Iterable[Effect], captured: Tables, before: Names
 ) -> tuple[Effect, ...]:
     """The `seen` ones of a statement's effects, and a DROP of each table of which nothing is seen after the statement:
-    it has become a helper, or its name was one in between. `before` lists the captured tables that were there."""
+    it has become a helper, or its name was one in between. A REWRITE of each one that was a helper until then: its rows
+    were unseen. `before` lists the captured tables that were there."""
     statement = tuple(effects)
-    made = [one.to or (one.database, one.table) for one in statement if one.kind in (*_CREATES, EffectKind.RENAME)]
-    databases = dict.fromkeys(database for database, _ in made)
+    moves = [one for one in statement if one.kind in (*_CREATES, EffectKind.RENAME, EffectKind.DROP)]
+    databases = dict.fromkeys(one for move in moves for one in (move.database, *(move.to or ())[:1]))
     old = {database: {*before(database)} for database in databases}
     new = _tables_after(statement, captured, old)
     stays = {
@@ -96,8 +98,9 @@ def without_helpers(
     for database in databases:
         for table in sorted(old[database] & new[database]):
             name = (database, table)
-            if name not in stays and name not in touched and not is_helper(*name, lambda *one: one[1] in old[one[0]]):
-                found.append(Effect(EffectKind.DROP, *name))
+            was_seen = not is_helper(*name, lambda *one: one[1] in old.get(one[0], ()))
+            if name not in touched and was_seen != (name in stays):
+                found.append(Effect(EffectKind.DROP if was_seen else EffectKind.REWRITE, *name))
     return tuple(found)
 
 

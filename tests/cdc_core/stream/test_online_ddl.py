@@ -127,10 +127,21 @@ def test_effects_on_captured_tables_are_seen(text: str, expected: list[str]) -> 
         ),
         ("a b", "RENAME TABLE a TO s, b TO a, s TO b", ["rename shop.a shop.s", *SWAPPED]),
         ("o _o_gho", "RENAME TABLE o TO _o_del, _o_gho TO o", ["rewrite shop.o"]),
+        ("o _o_old x", "DROP TABLE o", ["drop shop.o", "rewrite shop._o_old"]),
+        ("o _o_old", "DROP TABLE o, _o_old", ["drop shop.o"]),
+        ("o _o_old", "RENAME TABLE o TO b", ["rename shop.o shop.b", "rewrite shop._o_old"]),
+        ("o _o_old", "RENAME TABLE o TO other.o", ["drop shop.o", "rewrite shop._o_old"]),
+        ("o _o_old", "RENAME TABLE o TO b, _o_old TO c", ["rename shop.o shop.b", "rewrite shop.c"]),
+        (
+            "o _o_old",
+            "RENAME TABLE o TO s, _o_old TO o, s TO _o_old",
+            ["rename shop.o shop.s", "rewrite shop.o", "drop shop.s"],
+        ),
+        ("o _o_ghc", "RENAME TABLE o TO _o_del", ["rename shop.o shop._o_del", "rewrite shop._o_ghc"]),
     ],
 )
 def test_a_table_that_becomes_a_helper_is_dropped(before: str, text: str, expected: list[str]) -> None:
-    """Nothing is seen of it from then on, not even its DROP. Tables that were helpers before are not touched."""
+    """Nothing is seen of it from then on, not even its DROP. One that is a helper no more has rows that nobody saw."""
     tables = before.split()
     found, _ = effects(text, "shop")
 
