@@ -77,6 +77,11 @@ def alteration(effect: Effect, lake: Sequence[LakeColumn]) -> Alteration | None:
     return _Reading(effect, effect.before, effect.schema, {column.name: column for column in lake}).result()
 
 
+def empty_columns(effect: Effect) -> set[str]:
+    """Returns the names, in lower case, of the columns that the statement adds as NULL."""
+    return {one.name.lower() for one in effect.changes if one.kind is ChangeKind.ADD_COLUMN and _adds_null(one)}
+
+
 def _adds_null(change: ColumnChange) -> bool:
     """Whether the clause adds a column that is NULL in old rows, wherever the definition is known or not."""
     if change.kind is not ChangeKind.ADD_COLUMN:

@@ -3,8 +3,8 @@ a column out.
 
 MySQL gives old rows the column's default; a NOT NULL column without one gives them the type's own zero. A default that
 only the server can evaluate, or of a type that is not rendered here, stops the table: nothing is guessed.
-The catalogue has today's default. One that changed after the column was added goes unnoticed; where the catalogue
-does not fit the event, a nullable column's old rows are NULL.
+The catalogue has today's default. If the column came without a statement, one that changed since goes unnoticed; where
+the catalogue does not fit the event, a nullable column's old rows are NULL.
 """
 
 from __future__ import annotations

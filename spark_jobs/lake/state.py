@@ -22,6 +22,7 @@ LOG = "sluice.log"  # of a table's change log: `landing.log`
 HISTORY = "sluice.history"  # of a table's history: the versions that it began with and was compared with
 QUARANTINE = "sluice.quarantine"  # of the rows of a table that failed an expectation
 UNFILLED, UNFILLED_NUMBER = "sluice.unfilled", "sluice.unfilled_number"
+EMPTY_COLUMNS = "sluice.empty_columns"
 UPKEEP = "upkeep"  # the prefix of the user metadata of a commit that only moves rows to other files
 WROTE = "wrote"  # in the user metadata of a commit without metrics: the rows inserted, updated and deleted
 KEPT_LOG = "interval 10 days"  # commits of a table of ours: a little longer than VACUUM keeps files
@@ -83,6 +84,11 @@ class TableState:
     def unfilled_number(self) -> int:
         """Returns the number of that note: it rises with each note of a table."""
         return int(self.properties.get(UNFILLED_NUMBER, 0))
+
+    @property
+    def empty_columns(self) -> frozenset[str]:
+        """Returns the source's names, in lower case, of columns that statements added as NULL. Rows bring them."""
+        return frozenset(json.loads(self.properties.get(EMPTY_COLUMNS, "[]")))
 
     @property
     def own_properties(self) -> dict[str, str]:

@@ -87,12 +87,18 @@ def prepare(
             if state.unfilled:  # before another note replaces this one
                 fill_old_rows(spark, fence, path, state, app)
             if added:
-                old_rows = {} if again else old_row_values(table, added)  # the source dropped such a column later
+                old_rows = {} if again else old_row_values(table, _valued(table, added, state))  # dropped later
                 add_columns(spark, fence, path, table, columns, added, old_rows, state.version)
                 state = _made(lake.state(path, app), path)
                 if state.unfilled:
                     fill_old_rows(spark, fence, path, state, app)
     return Prepared(state, created=False, added_columns=tuple(column.name for column in added))
+
+
+def _valued(table: TableSchema, added: tuple[LakeColumn, ...], state: TableState) -> tuple[LakeColumn, ...]:
+    """Returns the added columns that may have values in old rows: no statement said that they are NULL there."""
+    names = {column.name: column.source_name.lower() for column in table.columns}
+    return tuple(column for column in added if names[column.name] not in state.empty_columns)
 
 
 def give_vectors(spark: SparkSession, lake: Lake, fence: Fence, path: str, state: TableState) -> None:

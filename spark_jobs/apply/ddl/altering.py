@@ -16,7 +16,7 @@ from cdc_core.schema.ddl import ChangeKind, Effect, EffectKind
 from spark_jobs.apply.ddl.consent import check_consent
 from spark_jobs.apply.ddl.standing import DdlTarget, filled, mark
 from spark_jobs.apply.ddl.steps import Step
-from spark_jobs.lake.alteration import Alteration, alteration, with_dropped
+from spark_jobs.lake.alteration import Alteration, alteration, empty_columns, with_dropped
 from spark_jobs.lake.by_name import metadata_changes, needed_properties, statements
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.ddl import alter_table, listed
@@ -26,7 +26,7 @@ from spark_jobs.lake.policies import Changed
 from spark_jobs.lake.replacement import replace_table
 from spark_jobs.lake.seen_columns import check_rules, definition_properties
 from spark_jobs.lake.sql import literal, quote, table_at
-from spark_jobs.lake.state import PRIMARY_KEY, TableState
+from spark_jobs.lake.state import EMPTY_COLUMNS, PRIMARY_KEY, TableState
 
 _OF_LATER_ROWS = (ChangeKind.SET_DEFAULT, ChangeKind.DROP_DEFAULT, ChangeKind.FOREIGN_KEY)
 _OF_STRUCTURE = (
@@ -65,14 +65,8 @@ def alter(at: DdlTarget, step: Step, effect: Effect) -> str:
     plan = alteration(effect, state.columns)
     comments = [one.definition for one in effect.changes if one.kind is ChangeKind.COMMENT]
     comment = [state.comment, *comments][-1]
-    if plan is None and comment == state.comment:
-        return "no change in the lake"
-    if plan is None:  # the comment is known where the definition is not
-        if not at.batch.fence.alter(at.path, lambda altered: altered.set_table_description(comment)):
-            with at.session() as spark:
-                _comment(spark, at, comment)
-        mark(at, step)
-        return "its comment changed"
+    if plan is None:
+        return _noted(at, step, state, empty_columns(effect), comment)
     if changed is Changed.LENIENT:
         plan = with_dropped(plan, state.columns)
     state.own.check(at.table, plan.schema.primary_key, [one.column.name for one in plan.columns])
@@ -85,6 +79,21 @@ def alter(at: DdlTarget, step: Step, effect: Effect) -> str:
         return "altered in place"
     _write_anew(at, step, state, plan, comment)
     return "altered, with its rows rewritten"
+
+
+def _noted(at: DdlTarget, step: Step, state: TableState, empty: set[str], comment: str) -> str:
+    """Notes what is known where the definition is not: a comment, and which columns rows will bring that are NULL in
+    old rows, whatever their default is by then. Returns the outcome."""
+    empty -= {column.name.lower() for column in state.columns}
+    if comment == state.comment and not empty:
+        return "no change in the lake"
+    if comment != state.comment and not at.batch.fence.alter(
+        at.path, lambda altered: altered.set_table_description(comment)
+    ):
+        with at.session() as spark:
+            _comment(spark, at, comment)
+    mark(at, step, {EMPTY_COLUMNS: json.dumps(sorted(state.empty_columns | empty))} if empty else {})
+    return "its comment changed" if comment != state.comment else "rows will bring its new columns"
 
 
 def _is_shown(effect: Effect) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from spark_jobs.lake.ddl import alter_table, listed
 from spark_jobs.lake.policies import Changed, TablePolicy
 from spark_jobs.lake.state import UNFILLED, UNFILLED_NUMBER
 from spark_jobs.session import Sessions
+from tests.support import spark_feed
 from tests.support.ddl_claims import effect, statement
 from tests.support.ddl_text import altered, created
 from tests.support.lake_trial import LakeTrial, version
@@ -263,3 +265,23 @@ def test_a_table_stops_for_a_change_by_policy(trial: LakeTrial, changed: Changed
     (refusal,) = trial.apply(400, 500, statement(500, *anew), policy=policy).refused
     assert reason in refusal.error.message
     assert [name for name, _, _ in columns(trial)] == ["id", "v", "s"]
+
+
+def test_a_column_added_as_null_is_null_in_old_rows(trial: LakeTrial, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the definition is not known at the statement, and the column has a default when its first row comes."""
+    texts = ("ALTER TABLE t ADD n INT", "ALTER TABLE t ALTER n SET DEFAULT 9")
+    unknown = [
+        statement(at, replace(ddl.effects[0], before=None, schema=None))
+        for ddl, at in zip(alter(300, *texts), (300, 400), strict=True)
+    ]
+    of = spark_feed._column
+    monkeypatch.setattr(
+        spark_feed,
+        "_column",
+        lambda one: replace(of(one), default="9", column_type="int") if one.name == "n" else of(one),
+    )
+    fields = pa.schema([*FIELDS, ("n", pa.int32())])
+    trial.service.put(Table("t", fields, key=("id",)), [Change(500, None, (3, 30, "c", 9))])
+    for _ in range(2):
+        trial.apply(200, 500, *unknown)
+    assert trial.rows("t") == {(1, 10, "a", None): 1, (2, None, "b", None): 1, (3, 30, "c", 9): 1}
