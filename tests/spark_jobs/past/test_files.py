@@ -21,7 +21,7 @@ from spark_jobs.past.changed import ChangedRow, changed_rows
 from spark_jobs.past.files import DataFile, TwoVersions, net_files
 from spark_jobs.past.vectors import _TO_Z85
 from spark_jobs.session import Sessions
-from tests.spark_jobs.past.test_vectors import ARRAY, bitmap, vector
+from tests.support.deletion_vectors import ARRAY, bitmap, vector
 
 Rows = list[dict[str, Any]]
 

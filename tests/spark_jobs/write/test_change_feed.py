@@ -19,9 +19,9 @@ from spark_jobs.lake.layout import Layouts
 from spark_jobs.lake.tables import Lake
 from spark_jobs.write import small_table
 from spark_jobs.write.order import Engine
-from tests.spark_jobs.write.test_small_table import ordered
 from tests.support.random_changes import rows, scripts
 from tests.support.shop import opened_shop
+from tests.support.small_orders import ordered
 from tests.support.spark_feed import feed
 
 COMES, GOES = ("insert", "update_postimage"), ("delete", "update_preimage")
