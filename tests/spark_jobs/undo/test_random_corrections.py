@@ -72,6 +72,14 @@ class Walk:
         self.puts: dict[tuple[int, str], Sides] = {}  # by correction
         self.did = Counter[str]()
 
+    def steps(self, least: int) -> None:
+        """Takes so many steps, and more until there was one of each kind."""
+        for number in range(5 * least):
+            if number >= least and all(self.did[kind] for kind in ("undo", "redo", "restore", "rewind")):
+                return
+            self.step()
+        raise AssertionError(self.did)
+
     def step(self) -> None:
         weights = {self.batch: 8, self.undo: 6, self.redo: 5, self.restore: 1, self.rewind: 1}
         self.rng.choices(list(weights), list(weights.values()))[0]()
@@ -241,11 +249,9 @@ def test_random_sequences(tmp_path: Path, seed: int) -> None:
     """After each step, and when all is read, the lake has the rows of the model, whatever was killed or refused."""
     walk = Walk(tmp_path, seed)
     with replacing(walk.lake):
-        for _ in range(80):
-            walk.step()
+        walk.steps(80)
         walk.drain()
         walk.check()
-    assert all(walk.did[kind] for kind in ("undo", "redo", "restore", "rewind")), walk.did
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(one, marks=pytest.mark.full) for one in range(1, 5))])
@@ -260,8 +266,6 @@ def test_random_sequences_of_shards(tmp_path: Path, seed: int) -> None:
     publish(elsewhere, other)
     walk = Walk(tmp_path, seed, Unions("d", (union,)))
     with replacing(walk.lake):
-        for _ in range(60):
-            walk.step()
+        walk.steps(60)
         walk.drain()
         walk.check()
-    assert all(walk.did[kind] for kind in ("undo", "redo", "restore", "rewind")), walk.did
