@@ -25,7 +25,6 @@ from cdc_core.errors import SourceUnavailable
 from cdc_core.position import EntryPosition
 from cdc_core.retry import pause_after
 from cdc_core.source.checks import ServerInfo, check_server
-from cdc_core.source.complete import complete_from
 from cdc_core.source.connection import Connection, connect, source_error
 from cdc_core.source.dump_command import begin_dump
 from cdc_core.source.dump_socket import AGAIN, MISSED, receive
@@ -33,6 +32,7 @@ from cdc_core.source.following import Following, Overtaken, Sharing
 from cdc_core.source.framing import Framer
 from cdc_core.source.logged import Captured
 from cdc_core.source.settings import SourceSettings
+from cdc_core.source.start.continuity import complete_from
 
 _FIRST_DELAY, _LAST_DELAY = 0.25, 30.0  # seconds between attempts
 _LASTING = 5.0  # seconds after which a connection is one that lasts, if it has outlasted the delay before it

@@ -1,6 +1,6 @@
-"""Can a reader of another server continue on this one? A standby that was promoted may lack transactions.
+"""What a server has of the transactions that a reader has read, by its GTIDs.
 
-The lake has those transactions already. Reading on would leave them there, unnoticed.
+A standby that was promoted may lack some. The lake has them already: reading on would leave them there, unnoticed.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from typing import Any
 
 from cdc_core.errors import BEGIN_ANEW, SourceBehind, SourceError
 from cdc_core.gtid import Gtid, GtidPosition, Gtids, GtidSet
-from cdc_core.position import LogPosition
+from cdc_core.position import EntryPosition, LogPosition
 from cdc_core.source.connection import Connection, version_of
+from cdc_core.source.journals import current_end
+from cdc_core.source.settings import SourceSettings
 
 _WAIT = "If this server is a replica that still applies them, wait: the destination tries again."
 _LOGGING = "log_slave_updates", "log_replica_updates"
@@ -34,6 +36,17 @@ def check_continuity(conn: Connection, history: LogPosition) -> None:
             hint="Set log_slave_updates = ON in [mysqld] of my.cnf, restart the server, and set up its replication "
             "again; or go back to the previous server.",
         )
+
+
+def complete_from(conn: Connection, settings: SourceSettings, start: EntryPosition) -> EntryPosition | None:
+    """Returns from where on a dump gets everything that its server writes; None if that is not known.
+
+    A dump by position gets all from its start. By GTID the server leaves out the set of `start`. Once it has executed
+    the whole set, no part of it comes after the present end of the binlog; before, a missing part may still come.
+    """
+    if not (settings.by_gtid and start.gtid):
+        return start
+    return None if missing(conn, start.gtid) else current_end(conn)
 
 
 def missing(conn: Connection, gtid: Gtid | Gtids | None) -> str:

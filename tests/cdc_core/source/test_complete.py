@@ -8,9 +8,9 @@ import pytest
 
 from cdc_core.gtid import GtidSet
 from cdc_core.position import EntryPosition
-from cdc_core.source import complete
-from cdc_core.source.complete import complete_from
 from cdc_core.source.settings import SourceSettings
+from cdc_core.source.start import continuity
+from cdc_core.source.start.continuity import complete_from
 
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 CONNECTION = cast("Any", object())
@@ -41,8 +41,8 @@ def test_by_gtid_everything_comes_after_what_the_set_has(
         asked.append(what)
         return value
 
-    monkeypatch.setattr(complete, "missing", lambda *_: answers("missing", lacks))
-    monkeypatch.setattr(complete, "current_end", lambda _: answers("end", END))
+    monkeypatch.setattr(continuity, "missing", lambda *_: answers("missing", lacks))
+    monkeypatch.setattr(continuity, "current_end", lambda _: answers("end", END))
     settings = SourceSettings("db", 3306, "canal", "secret", by_gtid=by_gtid)
     assert complete_from(CONNECTION, settings, start(gtids)) == expected
     assert asked in ([], ["missing"], ["missing", "end"])  # the end of what was executed by then, not before
