@@ -41,7 +41,8 @@ class KernelCache(FunctionCache):
         super().__init__(function)  # type: ignore[no-untyped-call]
         base = self._impl.filename_base
         self._cache_file = IndexDataCacheFile(self._cache_path, base, digest)  # type: ignore[no-untyped-call]
-        self._shipped = pickle.loads(_shipped()[base]) if base in _shipped() else {}  # noqa: S301 (it came with this module)
+        shipped = _shipped().get(base)
+        self._shipped = pickle.loads(shipped) if shipped else {}  # noqa: S301 (it came with this module)
 
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
         if self._shipped:

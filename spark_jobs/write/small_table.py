@@ -22,6 +22,7 @@ from spark_jobs.changes.net import ANEW, GONE
 from spark_jobs.changes.versions import CURRENT, KIND, VALID_FROM, VALID_TO
 from spark_jobs.lake.kept_tables import KeptTables
 from spark_jobs.lake.own_columns import DELETED
+from spark_jobs.lake.queries import identifier
 from spark_jobs.lake.record import app_versions
 from spark_jobs.lake.state import FENCE
 from spark_jobs.lake.statistics import exact_statistics_of
@@ -31,12 +32,7 @@ from spark_jobs.write.order import MOST_BYTES, MOST_FILE_ROWS, Form, Order, Outc
 from spark_jobs.write.order_changes import Unfit, changes_of
 from spark_jobs.write.rewrite import rewritable, rewritten
 
-
-def _name(column: str) -> str:
-    return '"' + column.replace('"', '""') + '"'
-
-
-_GONE = f"s.{_name(GONE)}"
+_GONE = f"s.{identifier(GONE)}"
 _PANIC = "PanicException"  # the error of delta-rs when its own code fails
 _OUTCOME = pa.schema(
     [("place", pa.int64())]
@@ -186,26 +182,26 @@ class _Clauses:
 def _upserted(order: Order, table: DeltaTable) -> _Clauses:
     """Returns the clauses of changes by key. With soft deletes a deleted row stays, marked."""
     values = _values((*order.columns, *order.own.names))
-    on = " AND ".join(f"t.{_name(column)} = s.{_name(column)}" for column in order.key)
+    on = " AND ".join(f"t.{identifier(column)} = s.{identifier(column)}" for column in order.key)
     update = values | _left_out(order, table)
     return _Clauses(on, values, update) if order.own.soft else _Clauses(on, values, update, _GONE, f"NOT {_GONE}")
 
 
 def _copied(order: Order) -> _Clauses:
     """Returns the clauses of copies: rows that are equal to a `GONE` one are deleted, the other ones are added."""
-    alike = (f"(t.{_name(column)} IS NOT DISTINCT FROM s.{_name(column)})" for column in order.columns)
+    alike = (f"(t.{identifier(column)} IS NOT DISTINCT FROM s.{identifier(column)})" for column in order.columns)
     return _Clauses(" AND ".join([_GONE, *alike]), _values(order.columns), {}, _GONE, f"NOT {_GONE}")
 
 
 def _opened(order: Order) -> _Clauses:
     """Returns the clauses of versions. A closed version that the history lacks is inserted if its row was there before
     the change."""
-    closes, ops = f"s.{_name(KIND)} = 0", ", ".join(f"'{op}'" for op in (DELETE, UPDATE_BEFORE))
-    keys = (f"t.{_name(column)} = s.{_name(column)}" for column in order.key)
-    on = " AND ".join([f"t.{_name(CURRENT)} = true", closes, *keys])
-    update = {_name(VALID_TO): f"s.{_name(VALID_TO)}", _name(CURRENT): "false"}
+    closes, ops = f"s.{identifier(KIND)} = 0", ", ".join(f"'{op}'" for op in (DELETE, UPDATE_BEFORE))
+    keys = (f"t.{identifier(column)} = s.{identifier(column)}" for column in order.key)
+    on = " AND ".join([f"t.{identifier(CURRENT)} = true", closes, *keys])
+    update = {identifier(VALID_TO): f"s.{identifier(VALID_TO)}", identifier(CURRENT): "false"}
     values = _values((*order.columns, VALID_FROM, VALID_TO, CURRENT, EPOCH, VERSION, NTH))
-    return _Clauses(on, values, update, inserts=f"NOT ({closes}) OR s.{_name(OP)} IN ({ops})")
+    return _Clauses(on, values, update, inserts=f"NOT ({closes}) OR s.{identifier(OP)} IN ({ops})")
 
 
 def _merged(order: Order, table: DeltaTable, source: pa.Table, clauses: _Clauses) -> Outcome:
@@ -226,7 +222,7 @@ def _merged(order: Order, table: DeltaTable, source: pa.Table, clauses: _Clauses
 
 
 def _values(columns: Iterable[str]) -> dict[str, str]:
-    return {_name(column): f"s.{_name(column)}" for column in columns}
+    return {identifier(column): f"s.{identifier(column)}" for column in columns}
 
 
 def _left_out(order: Order, table: DeltaTable) -> dict[str, str]:
@@ -235,10 +231,10 @@ def _left_out(order: Order, table: DeltaTable) -> dict[str, str]:
     if not order.own:
         return {}
     there, known = (field.name for field in table.schema().fields), {*order.columns, *order.own.names}
-    inserted = f"s.{_name(ANEW)}"
+    inserted = f"s.{identifier(ANEW)}"
     if order.own.soft:
-        inserted = f"({inserted} OR (t.{_name(DELETED)} AND NOT s.{_name(GONE)}))"
-    kept = (_name(column) for column in there if column not in known)
+        inserted = f"({inserted} OR (t.{identifier(DELETED)} AND NOT s.{identifier(GONE)}))"
+    kept = (identifier(column) for column in there if column not in known)
     return {column: f"CASE WHEN {inserted} THEN NULL ELSE t.{column} END" for column in kept}
 
 
