@@ -161,9 +161,11 @@ def test_no_part_but_the_service_has_a_hidden_value(
         assert [one.table for one in shop.connector.client_status().stopped] == [f"{shop.database}.broken"]
         assert _row_counts(shop, shop.lake.path, "partly") == 0
         shop.sql(
+            "BEGIN",
             "UPDATE people SET email = 'later@example.com', password = 'hunter2-later', plain = 'p' WHERE id < 103",
             "DELETE FROM people WHERE id IN (110, 111)",
             "INSERT INTO people VALUES (200, 'hunter2-z', 'z@example.com', 'tel. 19999', 'plain', 'hunter2-memo')",
+            "COMMIT",
         )
         until("people are changed", lambda: _row_counts(shop, shop.lake.path, "people") == 38)
         until("it is acked", lambda: not shop.connector.client_status().waiting)

@@ -17,7 +17,6 @@ from spark_jobs.session import Sessions
 from spark_jobs.warming import warm_up as module
 from spark_jobs.warming.rows import DESTINATION, table_of
 from spark_jobs.warming.warm_up import WarmUp
-from tests.support.applying import apply_batch
 
 
 @pytest.mark.integration
@@ -39,7 +38,7 @@ def test_its_tables_are_merged_and_gone(spark_remote: str, tmp_path: Path, monke
         assert not (folder / DESTINATION / "left").exists()
         return batch
 
-    applied = apply_batch
+    applied = module.apply_batch
     monkeypatch.setattr(module, "apply_batch", looked)
     WarmUp(spark_remote, folder).run()
 
