@@ -22,7 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.connect.functions import col
 
 from spark_jobs.lake.failures import lake_errors
-from spark_jobs.lake.features import CHANGE_FEED
+from spark_jobs.lake.features import CHANGE_FEED, is_on
 from spark_jobs.lake.layout import Layout
 from spark_jobs.lake.sql import literal, quote
 from spark_jobs.lake.state import UPKEEP, TableState
@@ -48,7 +48,7 @@ class KeyOrder:
         a table that is not large, that is partitioned or clustered, or has a change data feed. Raises what delta-rs
         raises."""
         kind = next((one.type for one in state.columns if one.name == next(iter(state.primary_key), None)), "")
-        if not kind.startswith(_KINDS) or state.properties.get(CHANGE_FEED, "").lower() == "true":
+        if not kind.startswith(_KINDS) or is_on(state.properties, CHANGE_FEED):
             return {}
         layout = Layout.of(state.properties)
         if layout.cluster_by or layout.partition_by:

@@ -18,7 +18,7 @@ from uuid import uuid4
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
-from spark_jobs.lake.features import APPEND_ONLY, BY_DELTA_RS, BY_FEATURES, CHANGE_FEED, VECTORS, features_of
+from spark_jobs.lake.features import APPEND_ONLY, BY_DELTA_RS, BY_FEATURES, CHANGE_FEED, VECTORS, features_of, is_on
 from spark_jobs.lake.own_columns import Own
 from spark_jobs.lake.properties import commit_here, commit_info, commits_folder
 from spark_jobs.undo.earlier_files import Links, UnknownForm, files_at
@@ -112,7 +112,7 @@ def _is_plain(now: DeltaTable, then: DeltaTable, properties: Mapping[str, str]) 
             return False
         if protocol.min_writer_version <= _PLAIN_WRITERS and protocol.min_reader_version > _PLAIN_READERS:
             return False
-        if not features_of(table) <= _KNOWN or any(settings.get(one) == "true" for one in (APPEND_ONLY, CHANGE_FEED)):
+        if not features_of(table) <= _KNOWN or any(is_on(settings, one) for one in (APPEND_ONLY, CHANGE_FEED)):
             return False
     fields = then.schema().fields
     return (
