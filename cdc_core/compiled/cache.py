@@ -66,10 +66,12 @@ class KernelCache(FunctionCache):
 def _shipped() -> dict[str, bytes]:
     """Returns the kernels that came with the package, by their names; none where they cannot be read."""
     try:
-        import lzma  # a Python that was built without it compiles its own
-
+        import lzma
+    except ModuleNotFoundError:  # a Python that was built without it compiles its own
+        return {}
+    try:
         return cast("dict[str, bytes]", pickle.loads(lzma.decompress(_AHEAD.read_bytes())))  # noqa: S301
-    except (FileNotFoundError, ModuleNotFoundError):
+    except (OSError, EOFError, lzma.LZMAError):
         return {}
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import lzma
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_core.compiled import ahead
+from cdc_core.compiled import ahead, cache
 from cdc_core.compiled.cache import runs_on
 
 _CALLEE = """
@@ -152,6 +154,17 @@ def test_without_a_home_kernels_go_to_a_folder_of_the_users_own(
 def test_a_kernel_runs_where_its_instructions_are(needed: tuple[str, str, str], runs: bool) -> None:
     """The processor's name does not matter, nor what a kernel does without."""
     assert runs_on(needed, ("linux", "skylake", "+64bit,+avx,+avx2,-avx512f")) is runs
+
+
+def test_a_damaged_file_of_kernels_counts_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is cut short, or changed: the kernels are compiled here."""
+    kernels, whole = tmp_path / "kernels.xz", lzma.compress(pickle.dumps({"kernel": b"code"}))
+    monkeypatch.setattr(cache, "_AHEAD", kernels)
+    for found in (whole[:-1], whole[:20], whole[:40] + b"?" + whole[41:], b"", b"no archive"):
+        kernels.write_bytes(found)
+        assert cache._shipped.__wrapped__() == {}
+    kernels.write_bytes(whole)
+    assert cache._shipped.__wrapped__() == {"kernel": b"code"}
 
 
 def test_all_modules_with_kernels_are_compiled_ahead() -> None:
