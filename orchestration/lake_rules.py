@@ -86,7 +86,7 @@ class SeenTables(dg.Model, dg.Resolvable):
 
 
 def _mask(column: str, mask: str | dict[str, str | int | float] | None, salt: Salt | None) -> Mask:
-    """The mask of a column as written. Raises ConfigError for what is none."""
+    """Returns the mask of a column. Raises ConfigError for an unknown one."""
     match mask:
         case None | "null":
             return Mask(MaskKind.NULL)

@@ -29,7 +29,7 @@ class WatchedTerm:
     changes: tuple[float, ...] = ()
 
     def after(self, term: int, now: float, seconds: float) -> WatchedTerm:
-        """A term of 0 is none: the next one counts as a change if it is another than the last."""
+        """Term 0 means that nobody has the term: the next one counts as a change if it differs from the last."""
         changes = tuple(one for one in self.changes if now - seconds < one <= now)
         if not term or term == self.term:
             return replace(self, changes=changes)

@@ -131,6 +131,6 @@ def fingerprint_of(text: str) -> str:
 
 @lru_cache
 def salted(text: str) -> Rules:
-    """The rules of a text, with the salts of this process' environment. Raises ConfigError for a text that is none, and
-    for a missing salt."""
+    """Returns the rules of a text, with the salts of this process' environment. Raises ConfigError for a text that has
+    no rules, and for a missing salt."""
     return Rules.from_json(text).filled(os.environ.get)

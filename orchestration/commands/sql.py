@@ -43,7 +43,7 @@ _WHOLE_PLANS = {"spark.sql.debug.maxToStringFields": "1000000", "spark.sql.maxPl
 _ANALYZED = "== Analyzed Logical Plan =="
 _LINE = re.compile(r"\bline (\d+)(?=,? pos \d)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_WIDE = 1_000_000  # columns of a terminal that is none: nothing is cut
+_WIDE = 1_000_000  # columns where the output is no terminal: nothing is cut
 
 
 @dataclass(frozen=True, slots=True)

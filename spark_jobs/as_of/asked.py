@@ -36,7 +36,7 @@ class AskedPlace:
 
     @classmethod
     def of(cls, value: str | Value | Gtid) -> AskedPlace:
-        """Returns what a value asks for; a text is parsed. Raises ConfigError for a text that is none of the forms."""
+        """Returns what a value asks for; a text is parsed. Raises ConfigError for a text of another form."""
         if isinstance(value, str):
             return cls(value, None if value == LATEST else _parsed(value))
         return cls(str(value), as_gtids(value) if isinstance(value, Gtid) else value)
@@ -87,8 +87,8 @@ class AskedPlace:
             return "Ask again when a batch is acked."
         first, last = batches[0], batches[-1]
         return (
-            f"It has batches {first.batch_id} to {last.batch_id}, from {first.executed} to {last.executed}, of which "
-            "those that end within a transaction are no places."
+            f"It has batches {first.batch_id} to {last.batch_id}, from {first.executed} to {last.executed}; "
+            "a batch that ends within a transaction is not a place."
         )
 
 

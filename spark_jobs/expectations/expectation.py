@@ -203,7 +203,7 @@ NO_EXPECTATIONS = Expectations()
 
 
 def check_names(pattern: str, listed: Sequence[Expectation], taken: Collection[str] = ()) -> None:
-    """Raises ValueError for a name that is used twice, that a check of Sluice has (`taken`), or that is none."""
+    """Raises ValueError for a name that is used twice, that a check of Sluice has (`taken`), or that is no name."""
     seen = set(taken)
     for one in listed:
         if not _NAME.fullmatch(one.name):

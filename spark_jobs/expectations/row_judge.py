@@ -101,7 +101,7 @@ class RowJudge:
         return bad
 
     def end_of_rows(self) -> None:
-        """Says that all rows of the batch were added: from now on it is known which of those that waited still do."""
+        """Says that all rows of the batch were added: from now on it is known which of the waiting rows still wait."""
         self._ended = True
         self._count()
 

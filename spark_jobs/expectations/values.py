@@ -41,8 +41,7 @@ def is_time(kind: pa.DataType) -> bool:
 
 def typed(values: Sequence[Value], kind: pa.DataType) -> pa.Array:
     """Returns the values in the type in which a column of type `kind` is compared with them: its own, or one that has
-    them exactly, if they are numbers that the column cannot have. Raises ValueError for a value that is none of the
-    type."""
+    them exactly, if they are numbers that the column cannot have. Raises ValueError for a value of another type."""
     found = [_typed(one, kind) for one in values]
     if pt.is_integer(kind) and any(one != int(one) for one in found):
         return pa.array(found, _EXACT)

@@ -131,8 +131,8 @@ class Requeuer:
 
 def requeued_rows(rows: pa.Table, state: TableState, values: Mapping[str, str]) -> pa.Table:
     """Returns the rows with the table's columns of the source, those of Sluice's, and the given values. Raises
-    ConfigError for a column that the table does not have or that is in its key, for a value that is none, and for
-    columns that came after the rows and are not given."""
+    ConfigError for a column that the table does not have or that is in its key, for an invalid value, and for columns
+    that came after the rows and are not given."""
     names = [column.name for column in state.columns]
     for name in values:
         if name not in names or name in state.primary_key:

@@ -144,7 +144,7 @@ class TcpDoor:
         """As `CanalService.await_change`."""
         try:
             return self.server.destination(destination).service().await_change(seen, seconds)
-        except Exception:  # it stops, or is gone: whoever waits asks it, and is told
+        except Exception:  # it stops, or is gone: whoever waits asks it, and gets the error
             threading.Event().wait(seconds)
             return -1, True
 
