@@ -11,7 +11,7 @@ from functools import partial
 from cdc_core.contract.claim import TableRange
 from cdc_core.errors import LakeError, TableStopped
 from cdc_core.rows.system_columns import LACKS_COLUMNS
-from cdc_core.schema.ddl import EffectKind
+from cdc_core.schema.ddl import Effect, EffectKind
 from cdc_core.schema.names import full_name, split_name
 from spark_jobs.apply.result import Refusal
 from spark_jobs.apply.table import Batch, check_ledger
@@ -132,9 +132,7 @@ def _named(batch: Batch) -> set[str]:
     found: set[str] = set()
     for effect in (effect for ddl in batch.claim.ddl for effect in ddl.effects):
         if effect.kind is EffectKind.DROP_DATABASE:
-            logs = batch.lake.logs(batch.claim.destination)
-            found |= {name for name in logs if split_name(name)[0] == effect.database}
-            found |= {*batch.lake.tables(effect.database, batch.claim.destination)}
+            found |= {*_logs_of(batch, effect), *batch.lake.tables(effect.database, batch.claim.destination)}
         else:
             found |= {effect.name, full_name(*effect.to)} if effect.to else {effect.name}
     return found
@@ -194,9 +192,22 @@ def _emptied(batch: Batch) -> dict[str, list[Emptied]]:
     found: dict[str, list[Emptied]] = {}
     for ddl in batch.claim.ddl:
         for effect in ddl.effects:
-            if effect.kind in _EMPTYING or (effect.kind in _MAKING and not effect.conditional):
-                found.setdefault(effect.name, []).append(Emptied(ddl.position))
+            for name in _emptied_by(batch, effect):
+                found.setdefault(name, []).append(Emptied(ddl.position))
     return found
+
+
+def _emptied_by(batch: Batch, effect: Effect) -> list[str]:
+    """Returns the tables that have no rows after the effect; of a dropped database those that have a log."""
+    if effect.kind is EffectKind.DROP_DATABASE:
+        return _logs_of(batch, effect)
+    emptied = effect.kind in _EMPTYING or (effect.kind in _MAKING and not effect.conditional)
+    return [effect.name] if emptied else []
+
+
+def _logs_of(batch: Batch, effect: Effect) -> list[str]:
+    """Returns the tables of the effect's database that have a log."""
+    return [name for name in batch.lake.logs(batch.claim.destination) if split_name(name)[0] == effect.database]
 
 
 def _log(batch: Batch, table: str) -> TableLog:

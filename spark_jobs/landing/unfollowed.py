@@ -18,7 +18,10 @@ from spark_jobs.lake.state import TableState
 from spark_jobs.lake.tables import Lake
 
 _PREFIX = "sluice.unfollowed."
-_IN_LOG = (EffectKind.CREATE, EffectKind.CREATE_FILLED, EffectKind.DROP, EffectKind.TRUNCATE)  # the log shows these
+_IN_LOG = (  # the log shows these
+    *(EffectKind.CREATE, EffectKind.CREATE_FILLED),
+    *(EffectKind.DROP, EffectKind.DROP_DATABASE, EffectKind.TRUNCATE),
+)
 
 
 @dataclass(frozen=True, slots=True)
