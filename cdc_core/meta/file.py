@@ -1,5 +1,6 @@
 """Nodes in one JSON file, for a service without ZooKeeper. Every write replaces the file and syncs it to disk.
 
+A value is a text; bytes that are not UTF-8 are kept as lone surrogates in it, so that any value comes back as it was.
 The nodes of the schema history and the parts of states of tables, which are large, have their own files in the
 folders `tsdb` and `parts` next to it. It is durable on one machine. Two services must not use one file.
 """
@@ -15,6 +16,8 @@ from cdc_core.errors import CursorError
 from cdc_core.files import private, replace_file
 from cdc_core.meta.folder import FolderNodes
 from cdc_core.meta.nodes import Change, Node, apply, children_of
+
+_ANY = ("utf-8", "surrogateescape")  # encoding and errors: lossless for all bytes
 
 
 class FileNodes:
@@ -68,7 +71,7 @@ class FileNodes:
         if self._nodes is None:
             try:
                 fields = json.loads(self._path.read_text("utf-8"))
-                self._nodes = {path: Node(value.encode(), 0) for path, value in fields.items()}
+                self._nodes = {path: Node(value.encode(*_ANY), 0) for path, value in fields.items()}
             except FileNotFoundError:
                 self._nodes = {}
             except (OSError, ValueError, AttributeError) as error:
@@ -80,7 +83,7 @@ class FileNodes:
         return self._nodes
 
     def _save(self, nodes: Mapping[str, Node]) -> None:
-        text = json.dumps({path: node.value.decode() for path, node in sorted(nodes.items())}, indent=1)
+        text = json.dumps({path: node.value.decode(*_ANY) for path, node in sorted(nodes.items())}, indent=1)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(self._path, text.encode(), private)

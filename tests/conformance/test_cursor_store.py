@@ -14,6 +14,7 @@ from cdc_core.errors import CursorError
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.epoch import Epoch
 from cdc_core.meta.file import FileNodes
+from cdc_core.meta.filter_notes import FilterChange, FilterNote, FilterText
 from cdc_core.meta.nodes import Change, MemoryNodes, Nodes
 from cdc_core.meta.zookeeper import ZookeeperNodes
 from cdc_core.position import EntryPosition, LogPosition
@@ -70,6 +71,21 @@ def test_nothing_is_there_at_first(cursors: Cursors) -> None:
     cursors.write(1002, CURSOR)
 
     assert cursors.clients() == [1001, 1002]
+
+
+def test_any_bytes_come_back(open_nodes: Callable[[], Nodes]) -> None:
+    """Such as those of a long filter, which its node has compressed: another process reads them as they were."""
+    some = "ä😀".encode() + bytes(range(256)) + "😀".encode()[:2] + b"\xed\xa0\xbd\xed\xb2\x80"
+    note = FilterNote(FilterText("shop.t," * 400, "")).after(FilterText("shop.u," * 400, "x"))
+    nodes = open_nodes()
+    nodes.write({CURSOR_PATH: Change(some, None)})
+    Cursors(nodes, "example").begin(1002, CURSOR, "uuid", "", FilterChange(note))
+
+    again = open_nodes()
+    read = again.read(CURSOR_PATH)
+    assert read is not None
+    assert read.value == some
+    assert Cursors(again, "example").filters.of(1002) == note
 
 
 def test_a_cursor_is_kept_in_canals_layout_and_json(open_nodes: Callable[[], Nodes]) -> None:
