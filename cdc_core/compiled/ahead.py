@@ -35,7 +35,12 @@ def main(file: Path) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["NUMBA_CACHE_DIR"] = scratch
         compile_all()
-        kernels = dict(map(_read, sorted(Path(scratch).rglob("*.nbi"), key=lambda index: index.name)))
+        return pack(Path(scratch), file)
+
+
+def pack(folder: Path, file: Path) -> int:
+    """Writes the kernels of a cache into a file. Returns how many there are."""
+    kernels = dict(map(_read, sorted(folder.rglob("*.nbi"), key=lambda index: index.name)))
     file.write_bytes(lzma.compress(pickle.dumps(kernels), preset=9 | lzma.PRESET_EXTREME))
     return len(kernels)
 

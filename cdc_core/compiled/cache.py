@@ -48,7 +48,9 @@ class KernelCache(FunctionCache):
         if self._shipped:
             key = self._index_key(sig, target_context.codegen())  # type: ignore[no-untyped-call]
             if (data := _for_here(self._shipped, key)) is not None:
-                return self._impl.rebuild(target_context, pickle.loads(data))  # noqa: S301
+                payload = pickle.loads(data)  # noqa: S301
+                _make_known(payload[1], target_context.codegen())
+                return self._impl.rebuild(target_context, payload)
         with suppress(OSError):
             return super()._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         return None
@@ -82,6 +84,12 @@ def _for_here(shipped: dict[Any, bytes], key: tuple[Any, tuple[str, str, str], A
         if (its_sig, its_code) == (sig, code) and runs_on(made_for, here):
             return data
     return None
+
+
+def _make_known(descriptor: Any, codegen: Any) -> None:
+    """Tells numba which entry the machine code has. It reads that from the LLVM code, which the package has not, and
+    calls address 0 for an entry that it does not know."""
+    codegen._engine._defined_symbols.add(descriptor.llvm_cpython_wrapper_name)
 
 
 def runs_on(made_for: tuple[str, str, str], here: tuple[str, str, str]) -> bool:

@@ -6,6 +6,7 @@ import lzma
 import os
 import pickle
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,18 @@ def answer(number):
 print(answer(1), answer.stats.cache_hits)
 """
 
+_PACK = """
+from pathlib import Path
+from cdc_core.compiled import ahead
+print(ahead.pack(Path(), Path("kernels.xz")))
+"""
+_SHIPPED = """
+from pathlib import Path
+from cdc_core.compiled import cache
+cache._AHEAD = Path("kernels.xz")
+import caller
+"""
+
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
@@ -49,13 +62,15 @@ def program(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(program: Path, *, number: int = 2, factor: int = 10, at: float = 1e9) -> subprocess.Popen[str]:
+def start(
+    program: Path, *, number: int = 2, factor: int = 10, at: float = 1e9, script: str = "caller.py"
+) -> subprocess.Popen[str]:
     """A process that calls the kernel, from sources that were written at `at`."""
     (program / "callee.py").write_text(_CALLEE.format(number=number, factor=factor))
     os.utime(program / "callee.py", (at, at))
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(program), str(Path.cwd())]), "NUMBA_CACHE_DIR": ""}
     environment |= {"PYTHONDONTWRITEBYTECODE": "1", "NUMBA_DISABLE_JIT": "0"}
-    command = [sys.executable, "-B", "caller.py"]
+    command = [sys.executable, "-B", script]
     return subprocess.Popen(command, cwd=program, env=environment, stdout=subprocess.PIPE, text=True)
 
 
@@ -65,8 +80,20 @@ def printed(process: subprocess.Popen[str]) -> str:
     return out.split(" ")[0] + (" cached" if "{(" in out or ": 1" in out else "")
 
 
-def run(program: Path, **sources: float) -> str:
+def run(program: Path, **sources: float | str) -> str:
     return printed(start(program, **sources))  # type: ignore[arg-type]
+
+
+def test_kernels_that_come_with_the_package_can_be_called(program: Path) -> None:
+    """By Python itself, though the package has their machine code alone; nothing is compiled or written."""
+    assert run(program) == "40"
+    (program / "pack.py").write_text(_PACK)
+    assert run(program, script="pack.py").strip() == "2"
+    shutil.rmtree(program / "__pycache__")
+    (program / "shipped.py").write_text(_SHIPPED)
+
+    assert run(program, script="shipped.py") == "40 cached"
+    assert not list(program.rglob("*.nb?"))
 
 
 def test_a_kernel_is_loaded_while_nothing_that_it_is_made_of_changes(program: Path) -> None:
