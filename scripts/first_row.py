@@ -122,7 +122,8 @@ def row_figures(stranger: Stranger, wheel: Path) -> Iterator[Figure]:
     """The steps of docs/start.md, in seconds."""
     from orchestration.stack.mysql.server import MySqlServer
 
-    with MySqlServer("8.0.31", stranger.work.parent / "mysql") as mysql:
+    mysql = MySqlServer("8.0.31", stranger.work.parent / "mysql").start()
+    try:
         mysql.execute(
             "CREATE DATABASE shop",
             "CREATE TABLE shop.orders (id INT PRIMARY KEY, item VARCHAR(20))",
@@ -146,6 +147,8 @@ def row_figures(stranger: Stranger, wheel: Path) -> Iterator[Figure]:
             stranger.until(process, lambda: _rows(stranger.work / "lake") == 2)
             yield clock.lap("a new row, until it is in the lake")
         yield Figure("in all", clock.now - clock.begun, "s", 300)
+    finally:
+        mysql.stop()
 
 
 class _Clock:
