@@ -14,6 +14,7 @@ import tomllib
 from pathlib import Path
 
 from orchestration.stack.artifacts import prepare
+from scripts.environment import make_environment
 
 ROOT = Path(__file__).parents[1]
 _CONSTRAINTS = ROOT / "constraints.txt"
@@ -25,9 +26,7 @@ def site_python() -> Path:
     pinned = "\n".join(packages) + _CONSTRAINTS.read_text()
 
     def fill(directory: Path) -> None:
-        subprocess.run([sys.executable, "-m", "venv", str(directory)], check=True, capture_output=True, text=True)
-        pip = [str(directory / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "-c", str(_CONSTRAINTS), *packages], check=True, capture_output=True, text=True)
+        make_environment(directory, ["-c", str(_CONSTRAINTS), *packages])
         (directory / "made").touch()
 
     name = f"site-{hashlib.sha256(pinned.encode()).hexdigest()[:12]}"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from orchestration.stack.artifacts import prepare
+from scripts.environment import make_environment
 
 ROOT = Path(__file__).parents[3]
 DAG = ROOT / "deploy" / "airflow" / "sluice_dag.py"
@@ -36,6 +37,7 @@ def airflow(home: Path, *arguments: str, **variables: str) -> subprocess.Complet
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         "SLUICE_PYTHON": sys.executable,
         "PYTHONPATH": str(ROOT),
+        "PYTHONDONTWRITEBYTECODE": "",  # uv leaves compiling to the first import
     }
     command = [str(airflow_python()), "-m", "airflow", *arguments]
     environment = os.environ | own | variables
@@ -43,7 +45,5 @@ def airflow(home: Path, *arguments: str, **variables: str) -> subprocess.Complet
 
 
 def _fill(directory: Path) -> None:
-    subprocess.run([sys.executable, "-m", "venv", str(directory)], check=True, capture_output=True, text=True)
-    pip = [str(directory / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "-r", str(_PINNED)], check=True, capture_output=True, text=True)
+    make_environment(directory, ["-r", str(_PINNED)])
     (directory / "made").touch()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from orchestration.stack.artifacts import prepare
+from scripts.environment import make_environment
 
 _HERE = Path(__file__).parent
 _PINNED = _HERE / "requirements.txt"
@@ -30,13 +31,12 @@ def readers_python() -> Path:
 def read(python: Path, reader: str, paths: Sequence[str]) -> dict[str, Any]:
     """What a reader finds: by path its rows as texts, or its error."""
     command = [str(python), str(_HERE / "cells.py"), reader, *paths]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    keeping = os.environ | {"PYTHONDONTWRITEBYTECODE": ""}  # uv leaves compiling to the first import
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True, env=keeping)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
 def _fill(directory: Path) -> None:
-    subprocess.run([sys.executable, "-m", "venv", str(directory)], check=True, capture_output=True, text=True)
-    pip = [str(directory / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "-r", str(_PINNED)], check=True, capture_output=True, text=True)
+    make_environment(directory, ["-r", str(_PINNED)])
     (directory / "made").touch()
