@@ -114,6 +114,7 @@ def service_figures(stranger: Stranger, wheel: Path) -> Iterator[Figure]:
         with stranger.running("sluice", "server", "--conf", "conf") as process:
             stranger.until(process, lambda: _answers(f"http://127.0.0.1:{http}/readyz"))
             yield Figure(name, time.monotonic() - begun, "s", limit)
+            yield Figure(f"{name}_waited", _waited(process.pid), "s for a core")
             yield Figure(f"{name}_cpu", _cpu(process.pid), "CPU s")
     yield Figure("written_into_site_packages", len(_files(stranger.packages) - before), "files")
 
@@ -184,6 +185,11 @@ def _cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def _waited(pid: int) -> float:
+    """Returns how long the main thread could run and had no core: what a quiet machine would not show."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+
+
 def _free() -> int:
     from orchestration.stack.ports import free_port
 
@@ -219,7 +225,7 @@ def main() -> int:
         stranger = Stranger(Path(name))
         for one in service_figures(stranger, wheel) if options.service else row_figures(stranger, wheel):
             limit = f"   limit {one.limit:g}" if one.limit else ""
-            plain = f"{one.name:<48}{one.value:10.1f} {one.unit:<9}{limit}"
+            plain = f"{one.name:<48}{one.value:10.1f} {one.unit:<12}{limit}"
             print(json.dumps(asdict(one)) if options.json else plain.rstrip(), flush=True)
             over |= bool(one.limit) and one.value > one.limit
     return int(over)
