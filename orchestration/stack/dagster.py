@@ -27,7 +27,7 @@ LOADABLE = "its tables are known now: reload this code location"
 """What a tick of the latter says then."""
 
 _MODULE = "orchestration.definitions"
-_START_SECONDS, _EACH_SECONDS = 120.0, 2.0  # that Dagster may take to start, and more for each destination
+_START_SECONDS, _EACH_SECONDS = 240.0, 2.0  # that Dagster may take to start, and more for each destination
 
 
 class Dagster:
