@@ -30,13 +30,13 @@ def transaction(
     metadata: str = "",
     *,
     few: bool = False,
-    small: bool = False,
+    rewrites: bool = False,
     fixed: bool = False,
     many: bool = False,
 ) -> Iterator[None]:
     """Makes the session's commits within the block carry app id, version and user metadata. `few`: so few rows that no
-    code is compiled for their projections. `small`: a table so small (`Lake.is_small`) that a MERGE rewrites its files
-    instead of adding deletion vectors. `fixed`: a MERGE whose source gives the same rows however often it is read, so
+    code is compiled for their projections. `rewrites`: a MERGE rewrites the files that it touches instead of adding
+    deletion vectors to them. `fixed`: a MERGE whose source gives the same rows however often it is read, so
     that Delta reads from it what each step needs, instead of copying all of it. `many`: so many rows into a partitioned
     table that they are neither shuffled nor sorted by partition beforehand.
 
@@ -50,7 +50,7 @@ def transaction(
         settings[_METADATA] = metadata
     if few:
         settings[_CODEGEN] = "NO_CODEGEN"
-    if small:
+    if rewrites:
         settings[_VECTORS] = "false"
     if fixed:
         settings[_COPIED] = "none"

@@ -173,12 +173,12 @@ def replace(spark: SparkSession, rows: DataFrame, new: Replacement) -> None:
 
 @contextmanager
 def one_commit(
-    spark: SparkSession, path: str, app: str, version: int, metadata: str, *, few: bool = False, small: bool = False
+    spark: SparkSession, path: str, app: str, version: int, metadata: str, *, few: bool = False, rewrites: bool = False
 ) -> Iterator[None]:
     """Makes the block's one statement one commit of the table at `path`: see `transaction`. Raises WentOn when another
     commit came in between."""
     try:
-        with transaction(spark, app, version, metadata, few=few, small=small):
+        with transaction(spark, app, version, metadata, few=few, rewrites=rewrites):
             yield
     except PySparkException as error:
         if is_conflict(error):

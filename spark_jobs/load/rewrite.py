@@ -76,7 +76,13 @@ class Rewrite:
             self.sessions.take() as spark,
             lake_errors(target.path, remedy),
             one_commit(
-                spark, target.path, target.app, self.mark.upto, about, few=few, small=target.lake.is_small(target.path)
+                spark,
+                target.path,
+                target.app,
+                self.mark.upto,
+                about,
+                few=few,
+                rewrites=target.lake.is_small(target.path),
             ),
         ):
             statement(spark)

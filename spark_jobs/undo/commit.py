@@ -38,7 +38,7 @@ from spark_jobs.undo.decision import ADDED, GONE
 from spark_jobs.undo.plan import Planner, TablePlan
 from spark_jobs.write.choice import spares_files
 from spark_jobs.write.order import MOST_BYTES, writable
-from spark_jobs.write.preparation import give_vectors
+from spark_jobs.write.vectors import give_vectors
 
 _VIEW = "sluice_correction"
 _REFUSAL = (

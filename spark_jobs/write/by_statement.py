@@ -13,12 +13,12 @@ from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.transaction import FEW_ROWS, commit_nothing, transaction
 from spark_jobs.session import Sessions
-from spark_jobs.write.choice import statement
+from spark_jobs.write.choice import key_range, statement
 from spark_jobs.write.order import Outcome
-from spark_jobs.write.preparation import give_vectors
 from spark_jobs.write.ready import ReadyTable
 from spark_jobs.write.seen import seen_by
 from spark_jobs.write.transaction import run_statement
+from spark_jobs.write.vectors import gains_by_vectors, give_vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,13 @@ class StatementWriter:
             seen_by(spark, lake, self.destination, changes, state, self.sent_rows) as seen,
         ):
             self.fence.check(path)  # another run may have taken the table over meanwhile
-            if changes.key or not changes.counts.insert_only:
+            between = key_range(lake, path, changes, state)
+            vectors = gains_by_vectors(lake, path, changes, seen, between)
+            if vectors and (changes.key or not changes.counts.insert_only):
                 give_vectors(spark, lake, self.fence, path, state)
-            sql = statement(lake, path, changes, state, seen)
-            few, small = seen.rows <= FEW_ROWS, lake.is_small(path)
-            with transaction(spark, ready.app, ready.version, ready.note, few=few, small=small, fixed=seen.fixed):
+            sql = statement(path, changes, state, seen, between)
+            few, fixed = seen.rows <= FEW_ROWS, seen.fixed
+            with transaction(spark, ready.app, ready.version, ready.note, few=few, rewrites=not vectors, fixed=fixed):
                 run_statement(spark, sql, path)
             if not changes.key or changes.definition.where or changes.left_out is not None:
                 self._pass(spark, ready)

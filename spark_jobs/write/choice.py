@@ -11,8 +11,10 @@ _INTEGERS = {"tinyint", "smallint", "int", "bigint", "decimal(20,0)"}
 _PRUNED_BYTES = 8 << 20  # Spark reads that much in about the time that it compiles the code for a new range of keys
 
 
-def statement(lake: Lake, path: str, changes: Changes, state: TableState, seen: SeenChanges) -> str:
-    """Returns one statement, for one commit. `seen`: the changes as Spark reads them."""
+def statement(
+    path: str, changes: Changes, state: TableState, seen: SeenChanges, between: tuple[int, int] | None = None
+) -> str:
+    """Returns one statement, for one commit. `seen`: the changes as Spark reads them; `between`: their `key_range`."""
     rows, key, columns = changes.net(seen, path, state), changes.key, changes.columns_in(state)
     names = [column.name for column in columns]
     if not key:
@@ -20,7 +22,6 @@ def statement(lake: Lake, path: str, changes: Changes, state: TableState, seen: 
     # Of a dead run, a late MERGE by key changes nothing, but a late append would: the service refuses its rows then.
     if state.fresh and isinstance(changes.source, OfClaim) and not state.own:
         return append_upserts(path, rows, names)
-    between = key_range(lake, path, changes, state)
     if state.own:
         return merge_last(path, rows, names, key, state.own, between, changes.dropped_in(state))
     return merge_keyed(path, rows, names, key, deletes=bool(changes.counts.deletes), between=between)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql.connect.session import SparkSession
-
 from cdc_core.errors import UNNAMED, LakeError, TableStopped
 from cdc_core.schema.table import TableSchema
 from spark_jobs.changes.table_changes import Changes
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.ddl import (
     add_columns,
-    alter_table,
     create_table,
     fill_old_rows,
     table_properties,
@@ -20,18 +17,15 @@ from spark_jobs.lake.ddl import (
 )
 from spark_jobs.lake.defaults import old_row_values
 from spark_jobs.lake.evolution import added_columns, check_key
-from spark_jobs.lake.features import ENABLE_VECTORS
 from spark_jobs.lake.fence import Fence
-from spark_jobs.lake.layout import Vectors
 from spark_jobs.lake.policies import Changed
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.replacement import no_rows, replace_table
 from spark_jobs.lake.seen_columns import check_added, check_rules, noted_rules
-from spark_jobs.lake.state import TABLE, TableState
+from spark_jobs.lake.state import TableState
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn
 from spark_jobs.session import Sessions
-from spark_jobs.write.order import MOST_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +93,6 @@ def _valued(table: TableSchema, added: tuple[LakeColumn, ...], state: TableState
     """Returns the added columns that may have values in old rows: no statement said that they are NULL there."""
     names = {column.name: column.source_name.lower() for column in table.columns}
     return tuple(column for column in added if names[column.name] not in state.empty_columns)
-
-
-def give_vectors(spark: SparkSession, lake: Lake, fence: Fence, path: str, state: TableState) -> None:
-    """Gives a large table deletion vectors, if it may have any, before a MERGE in Spark that gains by them. Tables
-    begin without them, because delta-rs does not write them, and few readers know them. Raises LakeError when another
-    run has the table."""
-    vectors = lake.layout(state.properties.get(TABLE, "")).vectors
-    if ENABLE_VECTORS in state.properties or vectors is Vectors.NEVER:
-        return
-    if vectors is Vectors.ALWAYS or lake.size(path) > MOST_BYTES:
-        alter_table(spark, fence, path, f"SET TBLPROPERTIES ('{ENABLE_VECTORS}' = 'true')")
 
 
 def _allowed(added: tuple[LakeColumn, ...], table: TableSchema, changed: Changed) -> tuple[LakeColumn, ...]:

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.lake import tables
-from spark_jobs.write import preparation, ready
+from spark_jobs.write import ready, vectors
 from tests.support.shop import Shop, opened_shop
 
 pytestmark = pytest.mark.integration
@@ -24,13 +24,18 @@ def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Sho
         yield shop
 
 
-@pytest.mark.parametrize("small", [tables.SMALL_TABLE, -1], ids=["files anew", "deletion vectors"])
-def test_the_lake_follows_the_source(shop: Shop, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables with and without keys, odd names, changes of every kind and transactions over several tables arrive, in a
-    table whose files a MERGE rewrites and in one that takes deletion vectors."""
+@pytest.mark.parametrize(
+    ("small", "share"),
+    [(tables.SMALL_TABLE, 1.0), (-1, 0.0), (-1, 1.0)],
+    ids=["a small table", "much of it changes", "deletion vectors"],
+)
+def test_the_lake_follows_the_source(shop: Shop, small: int, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables with and without keys, odd names, changes of every kind and transactions over several tables arrive, in
+    tables whose files a MERGE rewrites and in one that takes deletion vectors."""
     monkeypatch.setattr(tables, "SMALL_TABLE", small)
     if small < 0:
-        monkeypatch.setattr(preparation, "MOST_BYTES", -1)
+        monkeypatch.setattr(vectors, "MOST_BYTES", -1)
+        monkeypatch.setattr(vectors, "LARGE_SHARE", share)
         monkeypatch.setattr(ready, "form_of", lambda *_: None)
     shop.execute(
         "CREATE TABLE a (id BIGINT PRIMARY KEY, name VARCHAR(20), `odd name` INT, at DATETIME(3))",
@@ -51,8 +56,8 @@ def test_the_lake_follows_the_source(shop: Shop, small: int, monkeypatch: pytest
     )
     assert shop.drain(batch_size=2) == []
     assert shop.differences("a", "b") == {"a": (0, 0, 0), "b": (0, 0, 0)}
-    vectors = sum(commit.count(_VECTORS) for commit in shop.lake.lake.commits(shop.lake.lake.path(shop.database, "a")))
-    assert (vectors > 0) == (small < 0)
+    added = sum(commit.count(_VECTORS) for commit in shop.lake.lake.commits(shop.lake.lake.path(shop.database, "a")))
+    assert (added > 0) == (small < 0 < share)
 
 
 def test_by_key_the_lake_becomes_what_the_source_says(shop: Shop) -> None:

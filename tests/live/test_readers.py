@@ -21,6 +21,7 @@ from spark_jobs.lake.sql import quote
 from spark_jobs.lake.tables import Lake
 from spark_jobs.landing.modes import Mode, Modes
 from spark_jobs.landing.notes import Notes
+from spark_jobs.write import vectors
 from tests.support.landed import LandedShop, opened_landed
 from tests.support.readers.cells import READERS, rows_of
 from tests.support.readers.environment import read, readers_python
@@ -67,6 +68,7 @@ def shop(mysql8: MySqlServer, spark_remote: str, tmp_path_factory: pytest.TempPa
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(tables, "SMALL_TABLE", -1)  # a MERGE adds vectors, where a table may have them
+        patch.setattr(vectors, "LARGE_SHARE", 1.0)
         lake = Lake(found.lake.lake.root, complete=True, layouts=_LAYOUTS)
         modes = Modes(Mode.MERGE, {"*.events": Mode.HISTORY})
         fence = Fence(lake, found.lake.sessions)

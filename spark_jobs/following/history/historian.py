@@ -33,10 +33,10 @@ from spark_jobs.landing.log import OpenedLog
 from spark_jobs.session import Sessions
 from spark_jobs.write.choice import key_range
 from spark_jobs.write.order import Form, Order, Outcome, form_of
-from spark_jobs.write.preparation import give_vectors
 from spark_jobs.write.ready import asked_of
 from spark_jobs.write.sorted_images import SortedImages, row_versions
 from spark_jobs.write.transaction import run_statement
+from spark_jobs.write.vectors import give_vectors
 
 _VIEW = "sluice_versions"
 
@@ -222,9 +222,9 @@ class Historian:
             give_vectors(spark, histories.lake, self.fence, path, self._own.state(path))
             if changes is not None:
                 changes.create_view(spark, _VIEW)
-            few, small, many = 0 < part.rows <= FEW_ROWS, histories.lake.is_small(path), part.rows >= MANY_ROWS
-            fixed = changes is not None
-            with transaction(spark, app, part.upto, metadata, few=few, small=small, fixed=fixed, many=many):
+            few, many, fixed = 0 < part.rows <= FEW_ROWS, part.rows >= MANY_ROWS, changes is not None
+            small = histories.lake.is_small(path)
+            with transaction(spark, app, part.upto, metadata, few=few, rewrites=small, fixed=fixed, many=many):
                 run_statement(spark, statement, path)
         state = histories.lake.state(path, app)
         if part.rows and (state is None or state.applied is None or state.applied < part.upto):

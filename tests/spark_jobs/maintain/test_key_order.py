@@ -12,7 +12,7 @@ from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.maintain.key_order import KeyOrder, Reorder
 from spark_jobs.maintain.slices import RewriteLimits
 from spark_jobs.maintain.upkeep import Upkeep
-from spark_jobs.write import preparation, ready
+from spark_jobs.write import ready, vectors
 from tests.support.landed import Killed, dies
 from tests.support.shop import Shop, opened_shop
 from tests.support.small_lake import app_of
@@ -33,7 +33,8 @@ def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Sho
 def by_statements(monkeypatch: pytest.MonkeyPatch) -> None:
     """The table is written as a large one is: by Spark's statements, with deletion vectors."""
     monkeypatch.setattr(ready, "form_of", lambda *_: None)
-    monkeypatch.setattr(preparation, "MOST_BYTES", -1)
+    monkeypatch.setattr(vectors, "MOST_BYTES", -1)
+    monkeypatch.setattr(vectors, "LARGE_SHARE", 1.0)
 
 
 def path_of(shop: Shop) -> str:

@@ -20,7 +20,7 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.types import LakeColumn
 from spark_jobs.maintain.readers import ReaderPlan, reader_plan
 from spark_jobs.session import Sessions
-from spark_jobs.write.preparation import give_vectors
+from spark_jobs.write.vectors import give_vectors
 
 PLAIN = (LakeColumn("id", "bigint"), LakeColumn("kind", "string"))
 LARGE = 1 << 30

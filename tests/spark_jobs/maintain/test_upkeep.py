@@ -29,6 +29,7 @@ from spark_jobs.lake.tables import Lake
 from spark_jobs.maintain.retention import RETENTION
 from spark_jobs.maintain.shape import shape
 from spark_jobs.maintain.upkeep import Upkeep
+from spark_jobs.write import vectors
 from tests.support.shop import Shop, opened_shop
 from tests.support.small_lake import app_of
 
@@ -155,6 +156,7 @@ def test_a_table_is_brought_to_what_readers_read(shop: Shop, monkeypatch: pytest
     """Vectors and a feature that nothing needs go, what defs.yaml declares comes, and no row changes. What comes from
     then on applies; done again there is nothing to do."""
     monkeypatch.setattr(tables, "SMALL_TABLE", -1)  # a MERGE adds vectors
+    monkeypatch.setattr(vectors, "LARGE_SHARE", 1.0)
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, at DATETIME(3))", "INSERT INTO t VALUES (1, NULL), (2, NOW())")
     assert shop.drain() == []
     in_lake(shop, "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
