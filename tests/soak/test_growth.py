@@ -115,6 +115,33 @@ def test_a_value_that_rises_and_falls_by_design_fails_where_highs_and_lows_rise(
     assert outcome(lambda at: 400 * at + 64 * (((at * 60 + phase) / 25) % 1), store) is Outcome.GROWS
 
 
+def test_turns_that_a_soak_has_no_time_for_are_not_judged() -> None:
+    """By the clock, or by another value, which may be missing."""
+    for turn, wanted in (
+        (("", 0.2), Outcome.GROWS),
+        (("", 0.3), Outcome.SHORT),
+        (("commits", 200.0), Outcome.GROWS),
+        (("commits", 300.0), Outcome.SHORT),
+        (("batches", 1.0), Outcome.SHORT),
+    ):
+        measure, commits = Measure("*", "MB", 5.0, cycles=True, turn=turn), series(lambda at: 1000 * at, "commits")
+        assert outcome(lambda at: 400 * at, measure, commits=commits) is wanted
+
+
+def test_turns_of_different_heights_are_no_growth() -> None:
+    """The second half's are a fifth higher; twice as high they are a leak."""
+    files = Measure("*", "", 5.0, cycles=True)
+    assert not outcome_fails(lambda at: 100 + (1000 if at < 0.5 else 1150) * ((at * 10) % 1), files)
+    assert outcome(lambda at: 100 + 200 * at + 200 * ((at * 10) % 1), files) is Outcome.GROWS
+
+
+def test_a_value_fills_what_the_configuration_gives_it() -> None:
+    """A heap of 1 GB; what goes on above it is a leak."""
+    heap = Measure("*", "MB", 5.0, bound=1000.0)
+    assert outcome(lambda at: 900 * at, heap) is Outcome.FILLS
+    assert outcome(lambda at: 1100 * at, heap) is Outcome.GROWS
+
+
 def test_a_value_that_was_hardly_sampled_is_not_passed() -> None:
     """Nor one whose process began just now; what is only shown needs no samples."""
     few = Series("a value", [0.1, 0.9, 0.95], [1.0, 1.0, 1.0])

@@ -7,7 +7,9 @@ median of the slopes of all pairs, which a third of wild samples does not move. 
 - goes on: the last third rises about as much as the one before, so that a value that levels off passes;
 - is no single step: two levels do not fit the values clearly better than a line.
 
-A value that rises and falls by design fails if both its lows and its highs are higher than in the first half.
+A value that rises and falls by design fails if both its lows and its highs are higher than in the first half, by more
+than is allowed and than a quarter of what it rises and falls. Two turns must lie in the judged half, or it is not
+judged. A value that the configuration bounds fails above that bound alone.
 
 It does not prove that nothing grows: a growth below the noise of an hour is not seen. Of simulated values with noise
 of 5 that lasts half a minute, a growth of 60 an hour where 30 are allowed was found in 95 of 100; with noise of 10 in
@@ -26,6 +28,7 @@ import numpy as np
 _BINS, _LEAST = 60, 12  # medians of the judged half, and how many of them there must be
 _GOES_ON = 0.5  # of the mean rise from third to third: a smaller one is an end
 _TIMES_NOISE = 3.0
+_TURNS, _OF_A_TURN = 2, 0.25  # in the judged half; what the lows and highs of turns may differ by
 _CLEARLY = 0.93  # of the line's error: two levels fit noise better than a line, as their place is free
 _Numbers = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -38,6 +41,8 @@ class Outcome(StrEnum):
     STEP = "step"
     ENDS = "ends"  # it levels off
     CYCLES = "cycles"  # up and down
+    FILLS = "fills"  # below a bound that it may reach
+    SHORT = "short"  # not judged: the soak is too short for its turns
     SHOWN = "shown"  # not judged
     GROWS = "GROWS"
     UNKNOWN = "UNKNOWN"
@@ -47,14 +52,17 @@ class Outcome(StrEnum):
 class Measure:
     """How values whose names fit `pattern` are judged. `allowed`: growth an hour that needs no reason. `explained`: by
     the name of another value, how much of this one each unit of it explains, at most; a name without a part (`: rows`)
-    is of the same part. `cycles`: it rises and falls by design, in less time than half a soak. `comes`: it may be
-    there for a part of the soak only, and is not judged then. `why`: what explains it, or why it is not `judged`."""
+    is of the same part. `cycles`: it rises and falls by design. `turn`: how much of another value, or with "" how many
+    hours, one rise and fall takes. `bound`: what the configuration lets it take. `comes`: it may be there for a part of
+    the soak only, and is not judged then. `why`: what explains it, or why it is not `judged`."""
 
     pattern: str
     unit: str
     allowed: float
     explained: Mapping[str, float] = field(default_factory=dict)
     cycles: bool = False
+    turn: tuple[str, float] = ("", 0.0)
+    bound: float = 0.0
     judged: bool = True
     comes: bool = False
     why: str = ""
@@ -107,6 +115,10 @@ def judge(measure: Measure, series: Series, others: Mapping[str, Series], since:
     if measure.judged:
         before = rest[(hours >= since / 3) & (hours < since)]  # not while all of it starts
         outcome = _of_cycles(measure, before, left, since) if measure.cycles else _outcome(measure, at, left)
+        if outcome is Outcome.GROWS and float(np.max(found)) <= measure.bound:
+            outcome = Outcome.FILLS
+        if measure.cycles and _turns(measure, at, others) < _TURNS:
+            outcome = Outcome.SHORT
     begin, _, end = _thirds(found)
     return Finding(series.name, measure, outcome, begin, end, theil_sen(at, found), theil_sen(at, left))
 
@@ -121,8 +133,22 @@ def _of_cycles(measure: Measure, before: _Numbers, values: _Numbers, hours: floa
     """`hours` lie between the values of before and these."""
     if len(before) < _LEAST:
         return Outcome.UNKNOWN
-    rise = min(float(np.percentile(values, share) - np.percentile(before, share)) for share in (5, 95))
-    return Outcome.GROWS if rise > measure.allowed * hours else Outcome.CYCLES
+    (low, high), lows_and_highs = np.percentile(before, (5, 95)), np.percentile(values, (5, 95))
+    rise = float(min(lows_and_highs - (low, high)))
+    return Outcome.GROWS if rise > max(measure.allowed * hours, _OF_A_TURN * (high - low)) else Outcome.CYCLES
+
+
+def _turns(measure: Measure, at: _Numbers, others: Mapping[str, Series]) -> float:
+    """Returns how many turns of the value lie between these times."""
+    name, each = measure.turn
+    if not each:
+        return _TURNS
+    if not name:
+        return float(at[-1] - at[0]) / each
+    if name not in others:
+        return 0.0
+    begin, end = others[name].at(at[[0, -1]])
+    return float(end - begin) / each
 
 
 def _outcome(measure: Measure, at: _Numbers, values: _Numbers) -> Outcome:

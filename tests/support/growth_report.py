@@ -26,7 +26,13 @@ def reasons(findings: Sequence[Finding]) -> list[str]:
     """Why values may grow, each reason once."""
     by_reason: dict[str, list[str]] = {}
     for one in findings:
-        if one.measure.why and one.outcome in (Outcome.SHOWN, Outcome.LEVEL, Outcome.CYCLES):
+        if one.measure.why and one.outcome in (
+            Outcome.SHOWN,
+            Outcome.LEVEL,
+            Outcome.CYCLES,
+            Outcome.FILLS,
+            Outcome.SHORT,
+        ):
             by_reason.setdefault(one.measure.why, []).append(one.measure.pattern)
     return [line for why, names in by_reason.items() for line in wrapped(f"{why}: {', '.join(dict.fromkeys(names))}")]
 

@@ -30,7 +30,7 @@ MEASURES = (
     Measure("soak: *", "", 0, judged=False, why="what the soak did"),
     # processes
     Measure("service: memory", "MB", 30),
-    Measure("spark: memory", "MB", 150, why="a heap of 1 GB at most"),
+    Measure("spark: memory", "MB", 150, bound=1_900, why="a heap of 1 GB fills, 240 MB of code, classes and buffers"),
     Measure("code server: memory", "MB", 40),
     Measure("*: memory", "MB", 25),
     Measure("*: children's memory", "MB", 100, why="runs, and Spark's Python workers"),
@@ -66,9 +66,9 @@ MEASURES = (
     # Spark leaves an empty file for each table that a statement makes anew
     Measure("lake: files of no commit", "", 20, {KILLS: 10, STATEMENTS: 3, JOBS: 3}, why="VACUUM keeps a week"),
     Measure("ledger: rows", "", 20, {ACKED: 1.0}, why="a row a batch"),
-    Measure("ledger: live files", "", 20, cycles=True, why="joined each 200 commits"),
+    Measure("ledger: live files", "", 20, cycles=True, turn=(ACKED, 200), why="joined each 200 commits"),
     # Dagster
-    Measure(GO, "", 20, cycles=True, why="deleted when they are a day old"),
+    Measure(GO, "", 20, cycles=True, turn=("", 1 / 6), why="looked at every ten minutes"),
     Measure(STAY, "", 0, judged=False, why="failed runs and those of jobs: kept 30 days"),
     Measure(RUNLESS, "", 400, why="one in 10 s at most, kept for ever"),
     Measure(ORPHANS, "", 5),
