@@ -9,11 +9,14 @@ import ctypes
 import gc
 import mmap
 import sys
+import threading
 from pathlib import Path
 
 import pyarrow as pa
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # glibc's malloc.h
+_SOON = 5.0  # seconds
+_collects = threading.Lock()  # held while a collection is due
 LARGE = 1 << 20  # a chunk of rows and its columns are smaller: their memory is soon used again
 
 
@@ -34,6 +37,24 @@ def settle() -> None:
     forget_compiler()
     gc.freeze()
     gc.enable()
+
+
+def collect_soon(seconds: float = _SOON) -> None:
+    """Collects all garbage a little later, once for all calls until then: a capture that has ended, with its ring and
+    the files it has mapped, refers to itself, and the collector would look at it only after some 80,000 new objects."""
+    if not _collects.acquire(blocking=False):
+        return
+    timer = threading.Timer(seconds, _collect)
+    timer.daemon = True
+    try:
+        timer.start()
+    except RuntimeError:  # there are too many threads: the collector finds it later
+        _collects.release()
+
+
+def _collect() -> None:
+    _collects.release()
+    gc.collect()
 
 
 def forget_compiler() -> None:

@@ -29,6 +29,7 @@ from cdc_core.destination.rewind import RewindPlan, carry_out
 from cdc_core.destination.servers import address_of_cursors
 from cdc_core.destination.service import CanalService
 from cdc_core.errors import SluiceError
+from cdc_core.memory import collect_soon
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import Nodes
 from cdc_core.source.settings import SourceSettings, source_settings
@@ -236,6 +237,7 @@ class Destination:
             self._run.capture.stop(seconds)
             self._run = None
             self._mailbox.notify()
+            collect_soon()
 
     def _term_nodes(self) -> Nodes:
         """Those of the present term, or those without terms where there is none."""

@@ -91,3 +91,31 @@ memory.settle()
 print(gc.isenabled(), gc.get_freeze_count() > 10_000, len(gc.get_objects()) < before / 10)
 """)
     assert told.split() == ["True"] * 3
+
+
+def test_garbage_is_collected_once_for_all_who_ask() -> None:
+    """After the seconds, and again later; a thread that cannot start leaves the next one its turn."""
+    told = run("""
+import gc, threading, time, weakref
+from cdc_core import memory
+class Part: pass
+gc.disable()
+def garbage():
+    part = Part()
+    part.itself = part
+    return weakref.ref(part)
+for _ in range(2):
+    gone = garbage()
+    for _ in range(20):
+        memory.collect_soon(0.2)
+    print(threading.active_count(), gone() is not None)
+    while gone() is not None: time.sleep(0.01)
+start = threading.Thread.start
+def refuse(thread): raise RuntimeError("can't start new thread")
+threading.Thread.start = refuse
+memory.collect_soon(0.2)
+threading.Thread.start, gone = start, garbage()
+memory.collect_soon(0.2)
+while gone() is not None: time.sleep(0.01)
+""")
+    assert told.split() == ["2", "True"] * 2

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
+from functools import partial
 
 import pytest
 
 from cdc_core.config import InstanceConfig
+from cdc_core.destination import runner
 from cdc_core.destination.events import Configuration, Event
 from cdc_core.destination.runner import Destination
 from cdc_core.errors import RunsElsewhere
 from cdc_core.ha.candidacy import Holder
 from cdc_core.ha.election import Term
 from cdc_core.ha.monitor import Office
+from cdc_core.memory import collect_soon
 from cdc_core.meta.cursors import Cursors
 from cdc_core.meta.nodes import Change, MemoryNodes
 from cdc_core.position import EntryPosition, LogPosition
@@ -81,6 +86,21 @@ def test_a_capture_that_starts_in_part_ends_before_the_next_one_begins(monkeypat
     assert [thread.name for thread in threading.enumerate()].count("dump half") == 1
     one.end("the test is over")
     assert "dump half" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_capture_that_has_ended_is_soon_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its ring, although it refers to itself and Python's collector does not run."""
+    monkeypatch.setattr(runner, "collect_soon", partial(collect_soon, 0.1))
+    one = destination(MemoryNodes())
+    gc.disable()
+    try:
+        one.start()
+        until(lambda: one.capture is not None)
+        ended = weakref.ref(one.capture)
+        one.end("the test is over")
+        until(lambda: ended() is None)
+    finally:
+        gc.enable()
 
 
 def test_without_an_answer_from_either_nothing_switches() -> None:
