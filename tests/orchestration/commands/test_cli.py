@@ -129,6 +129,7 @@ def test_the_version_is_shown() -> None:
     assert json.loads(sluice("--json", "--version").stdout)["version"].startswith("0.")
 
 
+@pytest.mark.full
 def test_a_waiting_statement_is_shown_and_decided_by_name(tmp_path: Path) -> None:
     """Only stops that wait for approval are listed; only what waits can be approved or rejected."""
     (tmp_path / "shop").mkdir()

@@ -38,6 +38,7 @@ def up(mysql8: MySqlServer, tmp_path: Path) -> Iterator[Up]:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.full
 def test_parts_that_are_killed_are_started_again(up: Up, mysql8: MySqlServer) -> None:
     """Also while others start. A destination without tables waits for its first one; nothing ends but by Ctrl-C."""
     until(lambda: up.part("code_server") or up.process.poll() is not None)  # Dagster's code server starts

@@ -21,6 +21,7 @@ RULES = CatalogRules()
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.full
 def test_names_last_and_move_with_the_lake(tmp_path: Path) -> None:
     """Its first start was killed while Derby created its database. The Spark is killed, the lake is moved; what is read
     by name is the table where it is."""

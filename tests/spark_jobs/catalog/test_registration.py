@@ -43,6 +43,7 @@ def why(shop: LandedShop, rules: CatalogRules = RULES) -> str:
     return owed(shop.lake.lake, rules, CatalogNotes(shop.lake.lake, "shop", 1001).read())
 
 
+@pytest.mark.full
 def test_tables_are_registered_and_follow_the_source(shop: LandedShop, hive: SparkConnect) -> None:
     """By name the rows are those at the path; a registration commits nothing; renames and drops move and remove names,
     and what the policy keeps stays."""

@@ -167,6 +167,7 @@ def test_a_statement_of_a_dead_run_changes_nothing(
     assert shop.differences("t") == {"t": (0, 0, 0)}
 
 
+@pytest.mark.full
 def test_a_table_that_refuses_rows_waits_alone_and_catches_up(shop: LandedShop) -> None:
     """The others go on, its log grows, the pause grows; mended it has everything."""
     for table in ("bad", "good"):

@@ -76,6 +76,7 @@ def names(shop: Shop) -> set[str]:
     return {str(name) for name in shop.lake.lake.open(path_of(shop)).file_uris()}
 
 
+@pytest.mark.full
 def test_a_merge_meets_few_files_once_the_table_is_in_order(shop: Shop) -> None:
     """No row, property or txnVersion changes; a table in order is left alone, and what comes later is right."""
     by_id(shop)

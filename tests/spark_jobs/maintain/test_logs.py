@@ -57,6 +57,7 @@ def versions(shop: LandedShop, table: str = "t") -> list[int]:
     return sorted(pa.table(log_of(shop, table).to_pyarrow_table()).column(VERSION).to_pylist())
 
 
+@pytest.mark.full
 def test_what_the_table_had_for_a_week_goes(shop: LandedShop) -> None:
     """What it had not then stays, merged since or not. Ends, merges and the view stay right, with a rewind as well."""
     begun = shop.read()
@@ -90,6 +91,7 @@ def test_what_the_table_had_for_a_week_goes(shop: LandedShop) -> None:
     assert shop.now("t") == shop.source("t") == shop.merged("t")
 
 
+@pytest.mark.full
 def test_a_view_of_before_these_rows_is_rebuilt_first(shop: LandedShop) -> None:
     """It reads an earlier version of the table, and what went is not there: without a view the rows stay."""
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))", "INSERT INTO t VALUES (1, 'a')")

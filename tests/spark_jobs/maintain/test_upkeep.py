@@ -121,6 +121,7 @@ def test_small_files_become_one_and_old_ones_go(shop: Shop) -> None:
     assert not left.exists()
 
 
+@pytest.mark.full
 def test_beside_a_run_that_stays_a_claim_is_needed(shop: Shop) -> None:
     """Where nothing waits, small files stay, and the metadata say so; with a row that waits they go."""
     pieces(shop)
@@ -187,6 +188,7 @@ def test_a_table_is_brought_to_what_readers_read(shop: Shop, monkeypatch: pytest
     assert shop.differences("t") == RIGHT
 
 
+@pytest.mark.full
 def test_the_command_does_what_a_defs_yaml_declares(shop: Shop, tmp_path: Path) -> None:
     """With --defs the table gets the layout of the file, and without it keeps that one. A folder without the
     destination is refused before anything is done."""
@@ -222,6 +224,7 @@ def test_the_command_does_what_a_defs_yaml_declares(shop: Shop, tmp_path: Path) 
     assert shop.differences("t") == RIGHT
 
 
+@pytest.mark.full
 def test_a_table_keeps_the_layout_to_which_it_was_brought(shop: Shop) -> None:
     """Without a defs.yaml too: it notes it, and a property that somebody removed comes back. Another layout takes its
     place, and a plain one leaves no note. What comes from then on applies."""

@@ -244,7 +244,7 @@ def _sides(before: Rows, after: Rows) -> Sides:
     return {key: one for key, one in found.items() if one[0] != one[1]}
 
 
-@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(one, marks=pytest.mark.full) for one in range(2, 6))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(one, marks=pytest.mark.full) for one in range(1, 6))])
 def test_random_sequences(tmp_path: Path, seed: int) -> None:
     """After each step, and when all is read, the lake has the rows of the model, whatever was killed or refused."""
     walk = Walk(tmp_path, seed)
