@@ -30,7 +30,7 @@ def gains_by_vectors(
     if lake.is_small(path):
         return False
     changed = most_changed(changes, seen)
-    if changed is None:
+    if not changed:  # unknown, or rows that only come
         return True
     there = rows_in_files(lake, path, changes.key[0] if between else "", between)
     return there is None or changed <= LARGE_SHARE * there
