@@ -116,16 +116,20 @@ def test_a_value_that_rises_and_falls_by_design_fails_where_highs_and_lows_rise(
 
 
 def test_turns_that_a_soak_has_no_time_for_are_not_judged() -> None:
-    """By the clock, or by another value, which may be missing."""
+    """By the clock, or by another value. Where that could not be sampled they are judged, so that no leak is hidden,
+    and what was hardly sampled is unknown."""
     for turn, wanted in (
         (("", 0.2), Outcome.GROWS),
         (("", 0.3), Outcome.SHORT),
         (("commits", 200.0), Outcome.GROWS),
         (("commits", 300.0), Outcome.SHORT),
-        (("batches", 1.0), Outcome.SHORT),
+        (("batches", 1.0), Outcome.GROWS),
     ):
         measure, commits = Measure("*", "MB", 5.0, cycles=True, turn=turn), series(lambda at: 1000 * at, "commits")
         assert outcome(lambda at: 400 * at, measure, commits=commits) is wanted
+    late = series(lambda at: at, hours=1.0)
+    late = Series(late.name, late.hours[355:], late.values[355:])
+    assert judge(Measure("*", "MB", 5.0, cycles=True, turn=("", 9.0)), late, {}, 0.5).outcome is Outcome.UNKNOWN
 
 
 def test_turns_of_different_heights_are_no_growth() -> None:
