@@ -7,6 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from spark_jobs.session import Sessions
+from tests.support.spark_feed import Feed, feed
+
+
+@pytest.fixture
+def service() -> Iterator[Feed]:
+    """What gives claims and their rows, in place of a service."""
+    with feed() as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

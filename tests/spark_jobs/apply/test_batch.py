@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -27,18 +26,12 @@ from spark_jobs.session import Sessions
 from spark_jobs.write import net_file, seen
 from spark_jobs.write.order import Engine
 from tests.support.applying import apply_batch
-from tests.support.spark_feed import Change, Feed, Table, feed
+from tests.support.spark_feed import Change, Feed, Table
 
 pytestmark = pytest.mark.integration
 
 ORDERS = Table("orders", pa.schema({"id": pa.int64(), "what": pa.string()}), key=("id",), comment="it's ordered")
 LINES = Table("lines", pa.schema({"a": pa.int32(), "b": pa.string()}))
-
-
-@pytest.fixture
-def service() -> Iterator[Feed]:
-    with feed() as server:
-        yield server
 
 
 def rows(lake: Lake, table: str) -> Counter[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from spark_jobs.write import fused, order
 from spark_jobs.write.order import FUSED, SQL, Engine
 from tests.support.applying import apply_batch
 from tests.support.random_changes import rows, scripts
-from tests.support.spark_feed import Change, Feed, Table, feed
+from tests.support.spark_feed import Change, Feed, Table
 
 pytestmark = pytest.mark.integration
 
@@ -38,12 +38,6 @@ RULES = RowRules(
     deletes_by={"shop.soft*": Deletes.SOFT},
     columns_by={"shop.soft": tuple(LastChange), "shop.marked*": tuple(LastChange)},
 )
-
-
-@pytest.fixture
-def service() -> Iterator[Feed]:
-    with feed() as server:
-        yield server
 
 
 def half_applied(service: Feed, sessions: Sessions, folder: Path) -> Lake:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from spark_jobs.session import Sessions
 from spark_jobs.write.order import Engine
 from tests.support.applying import apply_batch
 from tests.support.random_changes import rows, scripts
-from tests.support.spark_feed import Change, Feed, Table, feed
+from tests.support.spark_feed import Change, Feed, Table
 
 pytestmark = pytest.mark.integration
 
@@ -36,12 +35,6 @@ ORDERS = Table("orders", FIELDS, key=("id",))
 BAG = Table("bag", FIELDS)
 RULES = RowRules(deletes_by={"shop.soft*": Deletes.SOFT}, columns_by={"shop.soft": tuple(LastChange)})
 Q = Severity.QUARANTINE
-
-
-@pytest.fixture
-def service() -> Iterator[Feed]:
-    with feed() as server:
-        yield server
 
 
 def told(result: TableResult) -> tuple[Any, ...]:

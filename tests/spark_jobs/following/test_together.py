@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from spark_jobs.write import fused
 from spark_jobs.write.order import Engine, Order, Outcome
 from tests.support.applying import apply_batch
 from tests.support.random_changes import Script, rows, scripts
-from tests.support.spark_feed import Change, Feed, Table, feed
+from tests.support.spark_feed import Change, Feed, Table
 
 pytestmark = pytest.mark.integration
 
@@ -40,12 +40,6 @@ RULES = RowRules(
     deletes_by={"shop.soft": Deletes.SOFT},
     columns_by={"shop.soft": tuple(LastChange), "shop.marked": tuple(LastChange)},
 )
-
-
-@pytest.fixture
-def service() -> Iterator[Feed]:
-    with feed() as server:
-        yield server
 
 
 @pytest.fixture

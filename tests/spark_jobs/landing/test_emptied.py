@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 
 from cdc_core.contract.claim import Claim
 from cdc_core.schema.ddl import Effect, EffectKind
@@ -25,13 +23,6 @@ FIELDS = pa.schema([("id", pa.int32()), ("v", pa.string())])
 ORDERS, ITEMS = Table("orders", FIELDS, ("id",)), Table("items", FIELDS, ("id",))
 DROPPED, OTHER = (Effect(EffectKind.DROP_DATABASE, name, "") for name in ("shop", "hotel"))
 MAYBE_MADE = Effect(EffectKind.CREATE, "shop", "orders", schema=ORDERS.schema, conditional=True)
-
-
-@pytest.fixture
-def service() -> Iterator[Feed]:
-    feed = Feed()
-    yield feed
-    feed.shutdown()
 
 
 def landed(service: Feed, lake: Lake, claim: Claim) -> BatchResult:

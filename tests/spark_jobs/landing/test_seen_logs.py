@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,13 +25,6 @@ from tests.support.spark_feed import Change, Feed, Table
 RULES = Rules({"shop.p*": TableRule(exclude=("password",))})
 PEOPLE = Table("people", pa.schema([("id", pa.int32()), ("v", pa.string())]), ("id",))
 RENAMED = Table("people", pa.schema([*PEOPLE.fields, pa.field("secret", pa.string())]), ("id",))
-
-
-@pytest.fixture
-def service() -> Iterator[Feed]:
-    feed = Feed()
-    yield feed
-    feed.shutdown()
 
 
 def landed(service: Feed, lake: Lake, claim: Claim) -> BatchResult:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from spark_jobs.maintain.turns import Turns
 from spark_jobs.session import Sessions
 from tests.support.applying import apply_batch
 from tests.support.random_changes import rows
-from tests.support.spark_feed import Change, Feed, Table, feed
+from tests.support.spark_feed import Change, Feed, Table
 
 pytestmark = [pytest.mark.integration, pytest.mark.full]
 
@@ -33,12 +32,6 @@ TABLE = Table("t", pa.schema({"id": pa.int64(), "what": pa.string()}), key=("id"
 SLOW = """MERGE INTO delta.`{}` AS t
 USING (SELECT 1 AS id, max(a.id * b.id % 7) AS m FROM range(30000) AS a CROSS JOIN range(30000) AS b) AS s
 ON t.id = s.id WHEN MATCHED AND s.m > 0 THEN UPDATE SET t.what = 'x'"""
-
-
-@pytest.fixture
-def service() -> Iterator[Feed]:
-    with feed() as server:
-        yield server
 
 
 class Run(threading.Thread):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from spark_jobs.write.order import Claimed, Form, Order
 from spark_jobs.write.order_changes import Unfit
 from tests.support.random_changes import rows
 from tests.support.small_orders import ordered
-from tests.support.spark_feed import Change, Feed, Table, feed
+from tests.support.spark_feed import Change, Feed, Table
 
 KEYED = Table("keyed", pa.schema({"id": pa.int64(), "what": pa.string()}), key=("id",))
 BAG = Table("bag", pa.schema({"id": pa.int64(), "what": pa.string()}))
@@ -29,12 +29,6 @@ SCRIPTS = {
     Form.COPIES: (BAG, [Change(3, (1, "x"), None), Change(4, None, (3, "x"))]),
     Form.INSERTED: (BAG, [Change(3, None, (1, "x")), Change(4, None, (3, "x"))]),
 }
-
-
-@pytest.fixture
-def service() -> Iterator[Feed]:
-    with feed() as server:
-        yield server
 
 
 def fenced(order: Order) -> None:
