@@ -20,6 +20,6 @@ def test_private_names_of_dagster_are_in_one_module() -> None:
     assert [name for name, text in texts.items() if _IMPORT.search(text)] == ["orchestration/internals.py"]
     assert {name for name, text in texts.items() if _NAME.search(text)} == {
         "orchestration/internals.py",
-        "orchestration/stack/code_server.py",
+        "orchestration/stack/preloaded.py",
         "orchestration/stack/instance.py",
     }
