@@ -38,16 +38,24 @@ def connect(remote: str, token: str = "", root: str = "") -> SparkSession:
         builder = SparkSession.builder
         builder = builder.channelBuilder(_Loopback(local)) if local else builder.remote(given)
         spark = builder.create()
-        spark.client.set_retry_policies([DefaultPolicy(max_retries=4)])
-        spark.conf.set("spark.sql.variable.substitute", "false")  # names, comments and defaults may have ${...}
-        spark.conf.set("spark.sql.caseSensitive", "true")  # dotless i is another letter
-        spark.conf.set("spark.sql.files.ignoreMissingFiles", "false")  # a MERGE reads its source more than once
-        spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # INT96 is read as nanoseconds
-        spark.dataSource.register(SluiceSource)
-        check_spark(root, lambda key, default: spark.conf.get(key, default) or default)
+        try:
+            _prepare(spark, root)
+        except BaseException:
+            spark.client.close()  # it would ask the server again when the process exits
+            raise
     except (PySparkException, grpc.RpcError) as error:
         raise server_away(remote) from error
     return spark
+
+
+def _prepare(spark: SparkSession, root: str) -> None:
+    spark.client.set_retry_policies([DefaultPolicy(max_retries=4)])
+    spark.conf.set("spark.sql.variable.substitute", "false")  # names, comments and defaults may have ${...}
+    spark.conf.set("spark.sql.caseSensitive", "true")  # dotless i is another letter
+    spark.conf.set("spark.sql.files.ignoreMissingFiles", "false")  # a MERGE reads its source more than once
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # INT96 is read as nanoseconds
+    spark.dataSource.register(SluiceSource)
+    check_spark(root, lambda key, default: spark.conf.get(key, default) or default)
 
 
 class _Loopback(DefaultChannelBuilder):

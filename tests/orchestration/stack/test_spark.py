@@ -39,8 +39,10 @@ def test_others_are_refused(spark_remote: str) -> None:
     it; so does a program of one's own that is given it."""
     port = urlsplit(spark_remote).port
     for address in (f"sc://localhost:{port}", f"sc://localhost:{port}/;token=guessed"):
+        spark = SparkSession.builder.remote(address).create()
         with pytest.raises(PySparkException, match="UNAUTHENTICATED"):
-            SparkSession.builder.remote(address).create().sql("SELECT 7").collect()
+            spark.sql("SELECT 7").collect()
+        spark.client.close()  # or it would ask the server at exit, for ten minutes when that is gone
 
     own = with_local_token(spark_remote)
     assert own

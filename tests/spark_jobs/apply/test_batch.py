@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
+from pyspark.sql.connect.client import SparkConnectClient
 
 from cdc_core.errors import LakeError, RangeGone
 from spark_jobs.apply import table as apply_table
@@ -404,8 +405,18 @@ def test_splits_are_read_in_parallel_and_whole(
     assert own(result).inserted == 120_000
 
 
-def test_a_server_that_is_away_is_a_lake_error(service: Feed, tmp_path: Path) -> None:
-    """Without Spark at the address the error comes within seconds, with a remedy."""
+def test_a_server_that_is_away_is_a_lake_error(service: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Spark at the address the error comes within seconds, with a remedy. No session is left open: it would ask
+    again for seconds when the process exits."""
+    opened, closed = list[SparkConnectClient](), list[SparkConnectClient]()
+    made, close = SparkConnectClient.__init__, SparkConnectClient.close
+    monkeypatch.setattr(
+        SparkConnectClient, "__init__", lambda one, *given, **named: (opened.append(one), made(one, *given, **named))[1]
+    )
+    monkeypatch.setattr(SparkConnectClient, "close", lambda one: (closed.append(one), close(one))[1])
     service.put(ORDERS, [Change(1, None, (1, "x"))])
     with pytest.raises(LakeError, match="does not answer"), Sessions("sc://127.0.0.1:9") as pool:
         apply_batch(service.claim(1, 0, 1), Lake(tmp_path), pool, service.url)
+
+    assert opened
+    assert set(opened) <= set(closed)
