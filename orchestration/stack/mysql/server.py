@@ -49,6 +49,7 @@ _MYSQL_ONLY: dict[str, Option] = {
     "enforce-gtid-consistency": "ON",
     "loose-mysqlx": "OFF",
     "loose-innodb-redo-log-capacity": "32M",
+    "loose-innodb-log-writer-threads": "OFF",  # for many sessions at a time: with one, statements take twice as long
 }
 
 
