@@ -39,7 +39,7 @@ SEED            ?=
 SIDE_BY_SIDE := -n 4 --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test lint format docs bench fuzz soak clean
+.PHONY: help setup demo up test lint style types format docs bench fuzz soak clean
 
 help: ## list the targets and their variables
 	@awk -F ':[^#]*## ' '/^[a-zA-Z0-9_.-]+:[^#]*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,16 +59,22 @@ up: $(READY) ## start the service, Spark and Dagster on your own MySQL and lake
 	@$(BIN)/sluice up --conf "$(CONF)" --lake "$(LAKE)" $(if $(DEFS),--defs "$(DEFS)")
 
 test: export PYTHONDONTWRITEBYTECODE =  # hundreds of processes would compile the packages anew
-test: lint ## run the tests, on real servers
-	@$(if $(PYTEST_ARGS),$(BIN)/python -m pytest,scripts/test $(BIN)/python) $(if $(ALL),--all) \
-		$(or $(PYTEST_ARGS),$(SIDE_BY_SIDE))
+test: style ## run the tests, on real servers, and the type checker beside them
+	@types=$$(mktemp); $(MAKE) --no-print-directory types >"$$types" 2>&1 & checker=$$!; \
+	$(if $(PYTEST_ARGS),$(BIN)/python -m pytest,scripts/test $(BIN)/python) $(if $(ALL),--all) \
+		$(or $(PYTEST_ARGS),$(SIDE_BY_SIDE)); tests=$$?; \
+	wait $$checker || tests=1; cat "$$types"; rm "$$types"; exit $$tests
 
-lint: $(READY) ## check style and formatting (ruff), layering (import-linter) and types (mypy --strict)
+lint: style types ## check style and formatting (ruff), layering (import-linter) and types (mypy --strict)
+	@echo "lint: clean"
+
+style: $(READY)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check . || { echo "run: make format" >&2; exit 1; }
 	@imports=$$($(BIN)/lint-imports --no-cache) || { echo "$$imports" >&2; exit 1; }
+
+types: $(READY)
 	@$(BIN)/mypy --no-error-summary
-	@echo "lint: clean"
 
 format: $(READY) ## format the code
 	@$(BIN)/ruff check --quiet --fix .
