@@ -25,6 +25,7 @@ from spark_jobs.verify.comparer import TableComparer, compared
 from spark_jobs.verify.repair import RowRepair
 from tests.support.copying import loader_of
 from tests.support.landed import LandedShop, opened_landed
+from tests.support.marks import tiers
 from tests.support.small_lake import briefly, source_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.full]
@@ -232,7 +233,7 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("kind", STEPS)
+@pytest.mark.parametrize("kind", tiers(["stops", "all"], by_hand=["plain"]))
 @pytest.mark.parametrize("seed", [1])
 def test_what_is_shown_is_what_the_source_had(shop: LandedShop, tmp_path: Path, kind: str, seed: int) -> None:
     """At the end of each transaction, or it is refused; at the ends of other events never half of a transaction."""

@@ -15,6 +15,7 @@ from spark_jobs.load.reader import Manner, Read
 from spark_jobs.load.result import Copied
 from spark_jobs.snapshot.limits import Limits
 from tests.support.certificates import Authority
+from tests.support.marks import tiers
 from tests.support.shop import opened_shop, reading_source
 
 pytestmark = pytest.mark.integration
@@ -69,9 +70,7 @@ _ALL = ("a", "b", "c", "d", "tree", "loose")
 _THEN = ("a", "b", "c", "d", "wood", "loose")
 
 
-@pytest.mark.parametrize(
-    "version", ["9", *(pytest.param(name, marks=pytest.mark.full) for name in ("5.7.22", "8.0.31", "mariadb"))]
-)
+@pytest.mark.parametrize("version", tiers(["9"], full=["mariadb"], by_hand=["5.7.22", "8.0.31"]))
 def test_cascades_reach_the_lake(
     version: str, request: pytest.FixtureRequest, spark_remote: str, tmp_path: Path
 ) -> None:

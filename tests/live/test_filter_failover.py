@@ -25,6 +25,7 @@ from spark_jobs.load.loader import Loader
 from spark_jobs.load.reader import Manner
 from spark_jobs.load.result import Copied
 from tests.support.failover import Node, node, until
+from tests.support.marks import tiers
 from tests.support.plain_lake import PlainLake, replacing, rows_of
 from tests.support.reading import nothing_between
 
@@ -170,7 +171,7 @@ def test_a_take_over_with_another_filter(world: World) -> None:
     assert world.state() == dict.fromkeys(TABLES, "equal")
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", tiers([1], by_hand=[2]))
 def test_kills_in_the_middle_of_a_start(world: World, seed: int) -> None:
     """A server that takes over with another filter is killed when it has just written one of its nodes, and the next
     one has yet another filter. At the end all are captured: no table is wrong without a stop."""

@@ -15,6 +15,7 @@ from cdc_core.contract.status import Status
 from cdc_core.errors import SessionError
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.kafka import Kafka
+from tests.support.marks import tiers
 from tests.support.queue_service import configure, flat, queue_process, queue_service, rows
 from tests.support.servers import free_port
 from tests.support.waiting import until
@@ -218,7 +219,7 @@ def _checked(kafka: Kafka, topic: str, written: list[int]) -> None:
 
 @pytest.mark.fault
 @pytest.mark.full
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", tiers([1], by_hand=[2]))
 def test_killed_brokers_and_services(seed: int, mysql8: MySqlServer, database: str, tmp_path: Path) -> None:
     """Under steady writes the broker and the service are killed at random. Nothing is lost, nothing comes twice, and
     each partition has its rows in order: a new service asks the broker what it has."""

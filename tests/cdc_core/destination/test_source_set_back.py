@@ -15,6 +15,7 @@ from cdc_core.meta.nodes import Change, MemoryNodes
 from cdc_core.position import EntryPosition, LogPosition
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.captures import CLIENT, all_read, config, drain, on_disk, purge, running, until
+from tests.support.marks import tiers
 from tests.support.pair import capture_of, destination, reads
 from tests.support.pair import drain as drain_all
 from tests.support.pair import until as until_it
@@ -297,7 +298,7 @@ def test_a_large_compressed_transaction_at_the_cursor(new_mysql: MySqlFactory, t
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("version", "seed"), [("5.7.22", 1), ("8.0.31", 2), ("9", 3), ("mariadb", 5)])
+@pytest.mark.parametrize(("version", "seed"), tiers([("8.0.31", 2), ("mariadb", 5)], by_hand=[("5.7.22", 1), ("9", 3)]))
 def test_random_events(new_mysql: MySqlFactory, tmp_path: Path, version: str, seed: int) -> None:
     """Restarts, purges, resets and older copies of the disk: no row is lost or comes twice, and what must be refused is
     refused."""

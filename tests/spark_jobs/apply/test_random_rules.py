@@ -19,6 +19,7 @@ from spark_jobs.load.result import Copied
 from spark_jobs.snapshot.source import captured_source
 from spark_jobs.verify.comparer import TableComparer
 from tests.support.landed import Killed, dies
+from tests.support.marks import tiers
 from tests.support.random_rules import SALT, rule_for
 from tests.support.random_tables import table
 from tests.support.shop import Shop, opened_shop
@@ -34,7 +35,7 @@ def drawn(rng: Random, shop: Shop) -> Rules:
     return Rules(found)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2))])
+@pytest.mark.parametrize("seed", tiers([0], full=[1], by_hand=[2]))
 def test_the_lake_is_what_the_rules_make_of_the_source(
     seed: int, mysql8: MySqlServer, spark_remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ from spark_jobs.past.asked import asked_position
 from spark_jobs.session import Sessions
 from spark_jobs.undo.restore import LakePlace, Restorer, waited
 from tests.support.lake_history import LakeHistory
+from tests.support.marks import tiers
 from tests.support.undoing import replacing, restored
 
 MERGED, LANDED = ["shop.a", "shop.b", "shop.keyless"], ["shop.l"]
@@ -59,7 +60,7 @@ def drained(lake: LakeHistory) -> None:
     lake.merge("shop.l")
 
 
-@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(one, marks=pytest.mark.full) for one in range(2, 6))])
+@pytest.mark.parametrize("seed", tiers([0, 1], full=[2], by_hand=range(3, 6)))
 def test_random_histories(tmp_path: Path, seed: int) -> None:
     """Restored to a random place all tables have the rows of then, also without a key and with rows in a log; read on
     from there, each change is there once. A run that dies when some tables are restored leaves a lake that becomes
