@@ -284,10 +284,14 @@ def test_a_comparison_that_is_killed_stands_at_its_place(shop: LandedShop, monke
     check(shop, "t")
 
 
-STEPS: dict[str, Any] = {
-    "entered": OwnHistories, "widened": OwnHistories, "_committed": Historian, "run_statement": keeping,
-    "note": OwnHistories,
-}  # fmt: skip
+STEPS: tuple[tuple[Any, str, bool], ...] = (  # after a step is before the next one
+    (OwnHistories, "entered", False),
+    (OwnHistories, "widened", False),
+    (Historian, "_committed", False),
+    (keeping, "run_statement", False),
+    (keeping, "run_statement", True),
+    (OwnHistories, "note", True),
+)
 
 
 @pytest.mark.full
@@ -298,19 +302,18 @@ def test_killed_at_any_step_it_is_the_log_replayed(shop: LandedShop, monkeypatch
     shop.execute(*changes(rng, "t"))
     shop.land()
     shop.keep("t")  # it is there from the first change on
-    for step, owner in STEPS.items():
-        for behind in (False, True):
-            shop.execute(*changes(rng, "t"))
-            shop.land(rng.choice([3, 1000]))
-            if rng.random() < 0.5:
-                shop.merger().whole(shop.named("t"))
-            with monkeypatch.context() as patch:
-                dies(patch, owner, step, behind=behind)
-                with suppress(Killed):
-                    shop.keep("t", part_rows=rng.choice([5, 100]))
-            shop.keep("t")
-            check(shop, "t")
-        if step == [*STEPS][1]:
+    for owner, step, behind in STEPS:
+        shop.execute(*changes(rng, "t"))
+        shop.land(rng.choice([3, 1000]))
+        if rng.random() < 0.5:
+            shop.merger().whole(shop.named("t"))
+        with monkeypatch.context() as patch:
+            dies(patch, owner, step, behind=behind)
+            with suppress(Killed):
+                shop.keep("t", part_rows=rng.choice([5, 100]))
+        shop.keep("t")
+        check(shop, "t")
+        if step == "widened":
             shop.reset(begun)
             shop.land(5)
     kept = shop.history("t")

@@ -142,7 +142,7 @@ def test_keys_of_other_kinds(shop: Shop, key: str, rows: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("behind", [False, True], ids=["before", "behind"])
+@pytest.mark.parametrize("behind", tiers([True], by_hand=[False]))
 def test_killed_in_the_middle_it_is_done_again(shop: Shop, monkeypatch: pytest.MonkeyPatch, behind: bool) -> None:
     """What was written stays, and the rest follows."""
     by_id(shop)
