@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,13 @@ os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheS
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts programs so in the background
     # Dagster handles SIGTERM as SIGINT. Children that ignore it were waited for, 20 seconds each.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+os.environ.setdefault("SLUICE_TEST_TURN", str(date.today().toordinal()))  # of all processes of the run, over midnight
+
+
+def pytest_report_header() -> str:
+    return f"turn: SLUICE_TEST_TURN={os.environ['SLUICE_TEST_TURN']}"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

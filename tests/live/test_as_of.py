@@ -233,7 +233,7 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("kind", tiers(["stops", "all"], by_hand=["plain"]))
+@pytest.mark.parametrize("kind", tiers(["stops", "all"], turns=["plain"]))
 @pytest.mark.parametrize("seed", [1])
 def test_what_is_shown_is_what_the_source_had(shop: LandedShop, tmp_path: Path, kind: str, seed: int) -> None:
     """At the end of each transaction, or it is refused; at the ends of other events never half of a transaction."""

@@ -70,7 +70,7 @@ _ALL = ("a", "b", "c", "d", "tree", "loose")
 _THEN = ("a", "b", "c", "d", "wood", "loose")
 
 
-@pytest.mark.parametrize("version", tiers(["9"], full=["mariadb"], by_hand=["5.7.22", "8.0.31"]))
+@pytest.mark.parametrize("version", tiers(["9"], full=["mariadb"], turns=["5.7.22", "8.0.31"]))
 def test_cascades_reach_the_lake(
     version: str, request: pytest.FixtureRequest, spark_remote: str, tmp_path: Path
 ) -> None:

@@ -21,7 +21,7 @@ from cdc_core import config
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.ddl_runs import Runs, differences
 from tests.support.ddl_trial import catalogue
-from tests.support.marks import EVERYWHERE
+from tests.support.marks import in_turn
 from tests.support.servers import MySqlFactory
 from tests.support.shop import opened_shop
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.integration
 
 CASES = sorted(path.stem for path in Path("tests/fixtures/cases").glob("*.sql"))
 LONG = ("cascade-chains", "cascade-keys", "rename-of-pairs", "f12-hidden-columns-of-8015")  # of 15 seconds or more
-BY_HAND = ("cascade-chains", "rename-among-rows")  # one by one they take minutes
+SLOW = ("cascade-chains", "rename-among-rows")  # one by one they take minutes
 _FIXTURES = {"8.0.31": "mysql8", "5.7.22": "mysql57", "9": "mysql9", "mariadb": "mariadb"}
 _CAPTURE, _DRAIN = "@capture", "@drain"
 
@@ -38,7 +38,7 @@ def _in_order(name: str) -> bool:
     """Whether the case is of statements and rows that depend on each other: where claims end matters there. What is
     ahead of the lake in `cascade-ahead` is so in one claim alone."""
     order = ("cascade-chains", "cascade-keys", "rename", "f09", "f10", "f11", "f14", "f15", "f18", "f19")
-    return name.startswith(order) and (EVERYWHERE or name not in BY_HAND)
+    return name.startswith(order) and (name not in SLOW or name in in_turn(SLOW))
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from spark_jobs.load.result import Copied
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.limits import Limits
 from tests.support.cluster import HOSTS, Cluster
-from tests.support.marks import EVERYWHERE, tiers
+from tests.support.marks import tiers
 from tests.support.shop import Shop, opened_shop
 from tests.support.small_lake import found_beside
 from tests.support.waiting import until
@@ -53,7 +53,7 @@ def cluster(object_store: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield found
 
 
-@pytest.fixture(params=tiers(["S3"], by_hand=["a shared path"]))
+@pytest.fixture(params=tiers(["S3"], turns=["a shared path"]))
 def root(request: pytest.FixtureRequest, object_store: str, tmp_path: Path) -> str:
     """Where a lake is to be."""
     return str(tmp_path / "lake") if request.param == "a shared path" else f"{object_store}/{tmp_path.name}"
@@ -227,12 +227,12 @@ def test_a_lost_worker_costs_a_statement_nothing(here: Shop, cluster: Cluster) -
             ({"hidden": ["deltalake"]}, {"deltalake", "this project", "the lake"}),
             ({"AWS_ENDPOINT_URL": "{http}"}, {"the lake"}),
         ],
-        by_hand=[
+        turns=[
             ({"hidden": ["spark_jobs"]}, {"this project"}),
             ({"grpc_proxy": "http://127.0.0.1:9"}, {"the Flight door"}),
         ],
     ),
-    ids=["no delta-rs", "another store", *(["not this project", "no door"] if EVERYWHERE else [])],
+    ids=lambda value: ", ".join(sorted(value)),
 )
 def test_an_executor_that_lacks_something_is_named_and_loses_nothing(
     lacks: dict[str, Any], wrong: set[str], cluster: Cluster, mysql8: MySqlServer, object_store: str, tmp_path: Path

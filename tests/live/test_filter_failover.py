@@ -171,7 +171,7 @@ def test_a_take_over_with_another_filter(world: World) -> None:
     assert world.state() == dict.fromkeys(TABLES, "equal")
 
 
-@pytest.mark.parametrize("seed", tiers([1], by_hand=[2]))
+@pytest.mark.parametrize("seed", tiers([1], turns=[2]))
 def test_kills_in_the_middle_of_a_start(world: World, seed: int) -> None:
     """A server that takes over with another filter is killed when it has just written one of its nodes, and the next
     one has yet another filter. At the end all are captured: no table is wrong without a stop."""

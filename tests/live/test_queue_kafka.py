@@ -219,7 +219,7 @@ def _checked(kafka: Kafka, topic: str, written: list[int]) -> None:
 
 @pytest.mark.fault
 @pytest.mark.full
-@pytest.mark.parametrize("seed", tiers([1], by_hand=[2]))
+@pytest.mark.parametrize("seed", tiers([1], turns=[2]))
 def test_killed_brokers_and_services(seed: int, mysql8: MySqlServer, database: str, tmp_path: Path) -> None:
     """Under steady writes the broker and the service are killed at random. Nothing is lost, nothing comes twice, and
     each partition has its rows in order: a new service asks the broker what it has."""

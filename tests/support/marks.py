@@ -1,20 +1,29 @@
-"""Which cases of a test run by default, which only under `make test ALL=1`, and which by hand."""
+"""Which cases of a test run by default, which only under `make test ALL=1`, and which in turn."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
 from typing import Any
+from zlib import crc32
 
 import pytest
 
 EVERYWHERE = "SLUICE_TEST_EVERYWHERE" in os.environ
-"""Also the cases that differ from others in their numbers alone, or of which others have each part."""
+"""Also the cases whose turn it is not."""
+
+_TURN, _TURNS = int(os.environ.get("SLUICE_TEST_TURN", 0)), 3
 
 
-def tiers(by_default: Iterable[Any] = (), *, full: Iterable[Any] = (), by_hand: Iterable[Any] = ()) -> list[Any]:
-    """The cases for `parametrize`: these, those of the full run, and those that run EVERYWHERE alone."""
-    return [*by_default, *map(_full, full), *(map(_full, by_hand) if EVERYWHERE else ())]
+def in_turn(cases: Iterable[Any]) -> list[Any]:
+    """A third of the cases, another one each day: such that take long, and of which others have each part."""
+    found = list(cases)
+    return found if EVERYWHERE else found[(_TURN + crc32(repr(found).encode())) % _TURNS :: _TURNS]
+
+
+def tiers(by_default: Iterable[Any] = (), *, full: Iterable[Any] = (), turns: Iterable[Any] = ()) -> list[Any]:
+    """The cases for `parametrize`: these, those of the full run, and of the rest the ones whose turn it is."""
+    return [*by_default, *map(_full, full), *map(_full, in_turn(turns))]
 
 
 def mostly_full(cases: Iterable[Any], by_default: Callable[[Any], bool]) -> list[Any]:

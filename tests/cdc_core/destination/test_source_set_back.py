@@ -298,7 +298,7 @@ def test_a_large_compressed_transaction_at_the_cursor(new_mysql: MySqlFactory, t
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("version", "seed"), tiers([("8.0.31", 2), ("mariadb", 5)], by_hand=[("5.7.22", 1), ("9", 3)]))
+@pytest.mark.parametrize(("version", "seed"), tiers([("8.0.31", 2), ("mariadb", 5)], turns=[("5.7.22", 1), ("9", 3)]))
 def test_random_events(new_mysql: MySqlFactory, tmp_path: Path, version: str, seed: int) -> None:
     """Restarts, purges, resets and older copies of the disk: no row is lost or comes twice, and what must be refused is
     refused."""

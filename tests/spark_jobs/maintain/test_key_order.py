@@ -121,7 +121,7 @@ def test_only_a_large_table_is_put_in_order(shop: Shop) -> None:
             ("id BIGINT UNSIGNED PRIMARY KEY", "18446744073709551615 - n, n"),
             ("id DATETIME(6) PRIMARY KEY", "TIMESTAMP('2024-01-01') + INTERVAL n SECOND, n"),
         ],
-        by_hand=[
+        turns=[
             ("id CHAR(40) PRIMARY KEY", "SHA1(n), n"),
             ("d DATE, id BIGINT UNSIGNED, PRIMARY KEY (d, id)", "DATE('2024-01-01') + INTERVAL n % 400 DAY, n, n"),
             ("`the id` INT PRIMARY KEY", "n, n"),
@@ -142,7 +142,7 @@ def test_keys_of_other_kinds(shop: Shop, key: str, rows: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("behind", tiers([True], by_hand=[False]))
+@pytest.mark.parametrize("behind", tiers([True], turns=[False]))
 def test_killed_in_the_middle_it_is_done_again(shop: Shop, monkeypatch: pytest.MonkeyPatch, behind: bool) -> None:
     """What was written stays, and the rest follows."""
     by_id(shop)
