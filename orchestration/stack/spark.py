@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -70,8 +71,15 @@ class SparkConnect(Process):
     def start(self) -> Self:
         if self._metastore is not None:
             make_ready(self._metastore)
+        if not listening(self._port):  # otherwise it runs, and the start is refused
+            self._empty_scratch()
         publish(self._port, self._token)
         return super().start()
+
+    def _empty_scratch(self) -> None:
+        """Removes what a server left that was killed. One that is stopped removes it by itself."""
+        for left in self.scratch.iterdir():
+            shutil.rmtree(left, ignore_errors=True)
 
     def stop(self) -> None:
         super().stop()

@@ -34,6 +34,24 @@ def test_a_server_that_ends_is_an_error_with_its_last_words(tmp_path: Path) -> N
     assert "Master must either be" in caught.value.message
 
 
+@pytest.mark.full
+def test_what_a_killed_server_left_goes_at_its_next_start(tmp_path: Path) -> None:
+    """Files of shuffles, which nobody would ever remove."""
+    server = SparkConnect(tmp_path, free_port()).start()
+    try:
+        spark = connect(server.remote)
+        assert len(spark.sql("SELECT id % 3, COUNT(*) FROM range(0, 100, 1, 2) GROUP BY 1").collect()) == 3
+        left = {*server.scratch.rglob("shuffle_*")}
+        assert left
+        server.kill()
+        spark.client.close()
+        assert left <= {*server.scratch.rglob("*")}
+        server.start()
+        assert not left & {*server.scratch.rglob("*")}
+    finally:
+        server.kill()
+
+
 def test_others_are_refused(spark_remote: str) -> None:
     """Without the token of the server's run, or with another one, nobody gets a session. The product's programs find
     it; so does a program of one's own that is given it."""
