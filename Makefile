@@ -68,12 +68,12 @@ test: style ## run the tests, on real servers, and the type checker beside them
 lint: style types ## check style and formatting (ruff), layering (import-linter) and types (mypy --strict)
 	@echo "lint: clean"
 
-style: $(READY)
+style: $(READY) ## the first part of it: ruff and import-linter
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check . || { echo "run: make format" >&2; exit 1; }
 	@imports=$$($(BIN)/lint-imports --no-cache) || { echo "$$imports" >&2; exit 1; }
 
-types: $(READY)
+types: $(READY) ## the second part of it: mypy --strict
 	@$(BIN)/mypy --no-error-summary
 
 format: $(READY) ## format the code

@@ -60,14 +60,14 @@ time.sleep(600)
 
 def test_a_variable_can_be_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The child has our environment, less what is None."""
-    monkeypatch.setenv("SLUICE_TEST_KEPT", "a")
-    monkeypatch.setenv("SLUICE_TEST_DROPPED", "b")
-    code = "import os, time; print(sorted(k for k in os.environ if 'SLUICE_TEST' in k), flush=True); time.sleep(600)"
+    monkeypatch.setenv("SLUICE_CHILD_KEPT", "a")
+    monkeypatch.setenv("SLUICE_CHILD_DROPPED", "b")
+    code = "import os, time; print(sorted(k for k in os.environ if 'SLUICE_CHILD' in k), flush=True); time.sleep(600)"
     log = tmp_path / "log"
-    without: dict[str, str | None] = {"SLUICE_TEST_DROPPED": None}
+    without: dict[str, str | None] = {"SLUICE_CHILD_DROPPED": None}
     command = [sys.executable, "-c", code]
     with Process("child", command, log=log, ready=lambda: "]" in log.read_text(), environment=without) as process:
-        assert process.tail() == "['SLUICE_TEST_KEPT']"
+        assert process.tail() == "['SLUICE_CHILD_KEPT']"
 
 
 def test_a_failed_start_leaves_nothing_behind(tmp_path: Path) -> None:
