@@ -6,8 +6,9 @@ from __future__ import annotations
 import gc
 from importlib import import_module
 
+from cdc_core.memory import settle
+
 gc.disable()  # imports make no garbage: without the collector they take two thirds of the time
 for _name in ("orchestration.definitions", "dagster._grpc.server", "pyspark.sql.connect.session"):
     import_module(_name)
-gc.freeze()
-gc.enable()
+settle()
