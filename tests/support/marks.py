@@ -16,7 +16,8 @@ _TURN, _TURNS = int(os.environ.get("SLUICE_TEST_TURN", 0)), 3
 
 
 def in_turn(cases: Iterable[Any]) -> list[Any]:
-    """A third of the cases, another one each day: such that take long, and of which others have each part."""
+    """A third of the cases, another third each day. For slow cases whose parts other cases cover. All processes of a
+    run must write the cases alike: no set of several texts is among them."""
     found = list(cases)
     return found if EVERYWHERE else found[(_TURN + crc32(repr(found).encode())) % _TURNS :: _TURNS]
 
