@@ -186,7 +186,7 @@ class InstanceConfig(_Model):
     lazy: bool = Field(False, alias="canal.instance.global.lazy")  # canal.instance.{destination}.lazy overrides it
     flush_ms: Positive = Field(1000, alias="canal.zookeeper.flush.period")
     heartbeat_seconds: Annotated[float, Field(gt=0)] = Field(5.0, alias="sluice.heartbeat.seconds")
-    dump_shared: bool = Field(False, alias="sluice.dump.shared")
+    dump_shared: bool = Field(True, alias="sluice.dump.shared")
     lease_seconds: Annotated[float, Field(gt=0)] = Field(60.0, alias="sluice.lease.seconds")
     clients: Clients = Field((1001,), alias="sluice.clients", min_length=1)
     zero_dates: Literal["fail", "null", "string"] = Field("fail", alias="sluice.zero.dates")

@@ -18,6 +18,7 @@ from cdc_core.gtid import GtidSet
 from cdc_core.meta.nodes import MemoryNodes
 from orchestration.stack.mysql.server import MySqlServer
 from tests.support.captures import CLIENT, all_read, config, execute, running, until
+from tests.support.marks import tiers
 from tests.support.servers import MySqlFactory, kill_dumps
 
 pytestmark = pytest.mark.integration
@@ -44,7 +45,7 @@ class Shop:
         self.written += count
 
     def running(self, pool: Pool, **changes: Any) -> Any:
-        changes = {"destination": self.name, "dump_shared": True} | changes
+        changes = {"destination": self.name} | changes
         return running(config(self.mysql, self.name, **changes), self.nodes, pool=pool)
 
     def drain(self, capture: Capture) -> None:
@@ -121,8 +122,10 @@ def test_destinations_share_one_connection(mysql: MySqlServer) -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("shared ")]
 
 
-def test_through_killed_connections(mysql: MySqlServer) -> None:
-    """Each destination connects again by itself, and joins again."""
+@pytest.mark.parametrize("name", tiers(["mysql"], full=["mysql57", "mysql9", "mariadb"]))
+def test_through_killed_connections(name: str, request: pytest.FixtureRequest) -> None:
+    """Each destination connects again by itself, and joins again, to each kind of server."""
+    mysql: MySqlServer = request.getfixturevalue(name)
     pool, chance = Pool(pauses=(0.3, 1.0)), random.Random(7)
     with shops(mysql, 3) as three, ExitStack() as stack:
         captures = [stack.enter_context(shop.running(pool)) for shop in three]
