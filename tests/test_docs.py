@@ -63,6 +63,16 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (anchor or here) in _anchors(file), f"{target}{anchor or here}"
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"], ids=lambda page: page.name)
+def test_sentences_are_wrapped(page: Path) -> None:
+    """At 120 columns: not tables, words that are longer, indented or fenced code, nor pages that a command makes."""
+    prose = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+    if "reference" not in page.parts:
+        lines = [line for line in prose.splitlines() if " " in line and not line.startswith(("|", "    "))]
+        assert [line for line in lines if len(line) > 120] == []
+
+
 def test_the_architecture_page_names_every_room() -> None:
     """A new folder needs its line; one that is gone must lose it."""
     named = {code for code in _CODE.findall((ROOT / "docs" / "architecture.md").read_text()) if code.endswith("/")}
