@@ -128,6 +128,7 @@ def spark_conf(settings: SparkSettings) -> dict[str, str]:
     }
     if settings.master.startswith("local["):  # there Spark makes the secret itself; other masters need one
         ours["spark.authenticate"] = "true"  # the driver's own ports too, which take objects of any program
+        ours["spark.python.daemon.module"] = "spark_jobs.python_daemon"  # its workers need not import everything
     if settings.metastore is not None:
         ours |= _metastore_conf(settings.metastore, settings.directory)
     return ours | settings.conf

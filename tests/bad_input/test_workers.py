@@ -35,7 +35,7 @@ BAG = Table("bag", pa.schema({"a": pa.int32(), "b": pa.string()}))
 _WORKERS_ALONE = """
 import os, sys
 with open("/proc/self/cmdline", "rb") as line:
-    if b"pyspark.daemon" in line.read():
+    if b"python_daemon" in line.read():
         {}
 """
 _AS_NOBODY = """

@@ -22,6 +22,7 @@ from spark_jobs.session import Sessions, connect, disconnect
 from tests.support.spark_feed import Change, Table, feed
 
 pytestmark = pytest.mark.integration
+DAEMON = "spark_jobs.python_daemon"
 TABLE = Table("t", pa.schema({"id": pa.int64(), "v": pa.string()}), key=("id",))
 
 
@@ -94,6 +95,18 @@ def test_its_ports_are_of_this_machine_and_its_token_is_shown_to_nobody(spark_re
     assert token not in str(shown)
 
 
+def test_a_new_python_worker_has_imported_what_small_tables_need(spark_remote: str) -> None:
+    """Its daemon has. Spark ends workers after a quiet minute, and the next batch would wait for the imports."""
+    spark = connect(spark_remote)
+    try:
+        workers = spark.range(0, 2, 1, 2).mapInArrow(begun, "pid long, had boolean").toArrow().to_pylist()
+    finally:
+        disconnect(spark)
+    for worker in workers:
+        assert worker["had"]
+        assert DAEMON in psutil.Process(worker["pid"]).cmdline()
+
+
 @pytest.mark.full
 def test_sessions_share_their_python_workers(tmp_path: Path) -> None:
     """The daemons that the first session started serve all others, when it has ended too. Nothing piles up where rows
@@ -143,11 +156,22 @@ def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
+def begun(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The worker of each task, and whether it had its modules when the task began."""
+    import gc
+    import os
+    import sys
+
+    had = "spark_jobs.write.small_table" in sys.modules and gc.get_freeze_count() > 0
+    for _ in batches:
+        yield pa.RecordBatch.from_pylist([{"pid": os.getpid(), "had": had}])
+
+
 def daemons(server: SparkConnect) -> set[int]:
     """The processes of Spark's Python daemons, without the workers that they forked."""
     parents = {}
     for process in psutil.Process(server.pid).children(recursive=True):
         with suppress(psutil.NoSuchProcess):
-            if "pyspark.daemon" in process.cmdline():
+            if not {"pyspark.daemon", DAEMON}.isdisjoint(process.cmdline()):
                 parents[process.pid] = process.ppid()
     return {pid for pid, parent in parents.items() if parent not in parents}
