@@ -25,7 +25,7 @@ from tests.support.bank import DATABASE, TABLES
 from tests.support.delta_logs import LakeProbe
 from tests.support.samples import Counted, Probe, Seldom, away
 from tests.support.servers import kill_dumps
-from tests.support.week_measures import ACKED, GO, ORPHANS, RUNLESS, STAY
+from tests.support.week_measures import ACKED, GO, ORPHANS, OVERDUE, RUNLESS, STAY
 from tests.support.week_pace import Pace
 
 _PATIENCE = 300.0  # seconds, for what a part refuses while another one comes back
@@ -39,10 +39,7 @@ _LAUNCH = """mutation Launch($run: ExecutionParams!) {
   }
 }"""
 _ROUTINE = f"status = 'SUCCESS' AND pipeline_name IN ('drain_{DESTINATION}', 'merge_logs_{DESTINATION}')"
-_RUNS = {
-    GO: f"SELECT count(*) FROM runs WHERE {_ROUTINE}",
-    STAY: f"SELECT count(*) FROM runs WHERE NOT ({_ROUTINE})",
-}
+_LOOK = 720  # seconds: the sensor that deletes old runs looks every ten minutes
 _EVENTS = {
     RUNLESS: "SELECT count(*) FROM event_logs WHERE run_id = '' OR run_id IS NULL",
     ORPHANS: "SELECT count(*) FROM event_logs WHERE run_id <> '' AND run_id NOT IN (SELECT run_id FROM kept.runs)",
@@ -53,6 +50,16 @@ _GAUGES = {
     "sluice_schema_versions": "definitions",
 }
 _COUNTERS = {"sluice_acked_claims_total": ACKED.partition(": ")[2]}
+
+
+def _runs(kept: float) -> dict[str, str]:
+    """Returns the queries for numbers of runs, of which routine ones are kept so many seconds."""
+    before = f"datetime('now', '-{kept + _LOOK:.0f} seconds')"
+    return {
+        GO: f"SELECT count(*) FROM runs WHERE {_ROUTINE}",
+        STAY: f"SELECT count(*) FROM runs WHERE NOT ({_ROUTINE})",
+        OVERDUE: f"SELECT count(*) FROM runs WHERE {_ROUTINE} AND update_timestamp < {before}",
+    }
 
 
 def reason_of(errors: Sequence[str]) -> str:
@@ -229,7 +236,7 @@ class WeekStack(Stack):
         costly: list[Probe] = [
             away(OSError, ValueError)(LakeProbe(lake, ledger)),  # a table may be moved away at that moment
             probes.databases("dagster", records, home / "ticks"),
-            probes.query(records / "runs.db", _RUNS),
+            probes.query(records / "runs.db", _runs(self.pace.runs_kept)),
             probes.query(records / "event_log.db", _EVENTS, kept=records / "runs.db"),
             probes.folder("dagster files", home, but={"records", "ticks", *logs}),
             probes.folder("scratch", self.spark.scratch),

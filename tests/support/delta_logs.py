@@ -121,8 +121,8 @@ def _folders(root: Path) -> Iterator[tuple[Path, list[str]]]:
             folders.remove("staging")  # of rows on their way to a table
         if LOG in folders:
             folders.clear()  # no table is within another here
-            names = [name for _, _, found in os.walk(Path(place) / LOG) for name in found]
-            yield Path(place), names
+            names = (name for _, _, found in os.walk(Path(place) / LOG) for name in found)
+            yield Path(place), [name for name in names if not _is_checksum(name)]
 
 
 def _data(path: Path) -> Iterator[tuple[str, int]]:
@@ -131,6 +131,11 @@ def _data(path: Path) -> Iterator[tuple[str, int]]:
         if LOG in folders:
             folders.remove(LOG)
         for name in names:
-            if not name.startswith("."):  # Hadoop keeps a checksum beside a file
+            if not _is_checksum(name):
                 with suppress(OSError):
                     yield name, Path(place, name).stat().st_size
+
+
+def _is_checksum(name: str) -> bool:
+    """Whether Hadoop made the file beside another one, on a local disk."""
+    return name.startswith(".")

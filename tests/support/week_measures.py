@@ -18,6 +18,7 @@ from tests.support.samples import Sample, all_series
 KILLS, STATEMENTS, JOBS = "soak: kills", "soak: statements", "soak: jobs"
 TRANSACTIONS = "soak: transactions"
 ACKED, STAY, GO = "service: claims acked", "dagster: runs that stay", "dagster: runs that go"
+OVERDUE = "dagster: runs overdue"
 RUNLESS, ORPHANS = "dagster: events without a run", "dagster: events of deleted runs"
 _RUNS = {STAY: 1.0, GO: 1.0}
 
@@ -68,7 +69,8 @@ MEASURES = (
     Measure("ledger: rows", "", 20, {ACKED: 1.0}, why="a row a batch"),
     Measure("ledger: live files", "", 20, cycles=True, turn=(ACKED, 200), why="joined each 200 commits"),
     # Dagster
-    Measure(GO, "", 20, cycles=True, turn=("", 1 / 6), why="looked at every ten minutes"),
+    Measure(GO, "", 0, judged=False, why="a day's, as many as there were"),
+    Measure(OVERDUE, "", 10, why="the last ones of assets and destinations are kept"),
     Measure(STAY, "", 0, judged=False, why="failed runs and those of jobs: kept 30 days"),
     Measure(RUNLESS, "", 400, why="one in 10 s at most, kept for ever"),
     Measure(ORPHANS, "", 5),

@@ -84,13 +84,18 @@ class Pace:
         }
 
     @property
+    def runs_kept(self) -> float:
+        """Seconds. Dagster's runs are kept for a day, as a week's would never be deleted here."""
+        return self.of(86_400)
+
+    @property
     def variables(self) -> Mapping[str, str]:
-        """Of Dagster's processes. Runs are kept for a day, as a week's would never be deleted here."""
-        return {"SLUICE_RUNS_KEPT_DAYS": f"{self.of(86_400) / 86_400:.6f}"}
+        """Of Dagster's processes."""
+        return {"SLUICE_RUNS_KEPT_DAYS": f"{self.runs_kept / 86_400:.6f}"}
 
     def lines(self) -> list[str]:
         """What is fast, for a report."""
-        expire, runs = self.mysql["binlog_expire_logs_seconds"], float(self.variables["SLUICE_RUNS_KEPT_DAYS"])
+        expire = self.mysql["binlog_expire_logs_seconds"]
         rows = (
             ("a week", f"{self.seconds / 60:.0f} min"),
             ("binlog_expire_logs_seconds: 3 days", f"{expire} s"),
@@ -98,7 +103,7 @@ class Pace:
             ("sluice.lease.seconds, lease_seconds: 60 s", "15 s"),
             ("max_seconds of a run: 3000 s", f"{self.defs['max_seconds']} s"),
             ("report_seconds: 900 s", f"{self.defs['report_seconds']} s"),
-            ("SLUICE_RUNS_KEPT_DAYS: a day", f"{runs * 86_400:.0f} s"),
+            ("SLUICE_RUNS_KEPT_DAYS: a day", f"{self.runs_kept:.0f} s"),
             ("maintain, audit: each day", str(self.defs["maintain"])),
             ("canal.instance.tsdb.snapshot.interval, expire: 24 h, 15 days", "1 h"),
         )
