@@ -7,6 +7,7 @@ it out of the way of runs.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,12 +40,14 @@ from spark_jobs.maintain.shape import LARGE, SMALL, Shape, shape
 from spark_jobs.maintain.slices import AS_SHIPPED, KeyFile, RewriteLimits, depth
 from spark_jobs.maintain.turns import Turns
 from spark_jobs.session import Sessions
+from spark_jobs.stores import local_folder
 from spark_jobs.union.settled import needed_by_union
 
 _OPTIMIZE = {
     "spark.databricks.delta.optimize.minFileSize": str(SMALL),
     "spark.databricks.delta.optimize.maxFileSize": str(LARGE),
 }
+_DAY = 86_400.0  # seconds: whoever has begun to write is done
 _VACUUM = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "16"}  # 10,000 tasks by default, for any table
 
 
@@ -117,6 +120,7 @@ class Upkeep:
             kept = "" if hours else f"{RETENTION} is {state.properties[RETENTION]!r}, which is not understood"
             kept = kept or (needed_by_union(self.lake, name) if keyed else "")
             deleted = self._vacuum(path, hours) if hours and not kept else 0
+            _drop_checksums(path)
             if deleted and keyed:  # its view may have read them
                 refresh_landed_view(self.sessions, Follows(self.lake, *owner), name)
             after, ordered = shape(self.lake, path), order.files(path, state) if keyed else {}
@@ -209,6 +213,23 @@ class Upkeep:
             if found:
                 _with(spark, _VACUUM, command)
         return found
+
+
+def _drop_checksums(path: str) -> None:
+    """Deletes checksums whose commits are gone: on a local disk Spark writes some beside each of its commits, and
+    delta-rs, which deletes old commits too, does not know them."""
+    folder = local_folder(path)
+    if folder is None:
+        return
+    old, log = time.time() - _DAY, folder / "_delta_log"
+    there = {entry.name for entry in os.scandir(log)}
+    versions = {name.partition(".")[0] for name in there if not name.endswith(".crc")}
+    for name in sorted(there, reverse=True):  # that of a version comes before its own
+        of = name.removesuffix(".crc")
+        kept = of in versions or of.removeprefix(".") in there
+        if name.endswith(".crc") and not kept and (log / name).stat().st_mtime < old:
+            (log / name).unlink(missing_ok=True)
+            there.remove(name)
 
 
 def _with(spark: SparkSession, settings: dict[str, str], statement: str) -> list[Row]:

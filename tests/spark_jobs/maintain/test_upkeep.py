@@ -77,6 +77,14 @@ def pieces(shop: Shop) -> None:
     assert shape(shop.lake.lake, path_of(shop)).small >= 16
 
 
+def lost(log: Path) -> list[Path]:
+    """The checksums whose file, or version, is gone."""
+    there = {file.name for file in log.iterdir()}
+    versions = {name.partition(".")[0] for name in there if not name.endswith(".crc")}
+    named = {name: name.removesuffix(".crc").removeprefix(".") for name in there if name.endswith(".crc")}
+    return sorted(log / name for name, of in named.items() if of not in there | versions)
+
+
 def parquet(shop: Shop) -> list[Path]:
     return sorted(Path(path_of(shop)).rglob("*.parquet"))
 
@@ -119,6 +127,29 @@ def test_small_files_become_one_and_old_ones_go(shop: Shop) -> None:
     os.utime(left, (left.stat().st_mtime - EIGHT_DAYS,) * 2)
     assert upkeep(shop).table(shop.database, "t").deleted == 1
     assert not left.exists()
+
+
+def test_checksums_go_with_their_commits(shop: Shop) -> None:
+    """Spark's, of commits that delta-rs has deleted. Those of today and of what is there stay, and Spark reads on."""
+    pieces(shop)
+    in_lake(shop, "ALTER TABLE {} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 7 days')")
+    log = Path(path_of(shop), "_delta_log")
+    for file in log.iterdir():
+        os.utime(file, (file.stat().st_mtime - 2 * EIGHT_DAYS,) * 2)
+    table = DeltaTable(path_of(shop))
+    table.create_checkpoint()
+    table.cleanup_metadata()
+    young = lost(log)[-1]
+    assert {file.name[0] for file in lost(log)} == {".", "0"}  # of commits, and of versions
+    os.utime(young)
+
+    upkeep(shop).table(shop.database, "t")
+
+    assert lost(log) == [young]
+    assert list(log.glob(".*.json.crc"))
+    shop.execute("UPDATE t SET v = 'new' WHERE id < 10")
+    assert shop.drain() == []
+    assert shop.differences("t") == RIGHT
 
 
 @pytest.mark.full
