@@ -223,11 +223,9 @@ def test_a_lost_worker_costs_a_statement_nothing(here: Shop, cluster: Cluster) -
 @pytest.mark.parametrize(
     ("lacks", "wrong"),
     tiers(
-        [
+        turns=[
             ({"hidden": ["deltalake"]}, {"deltalake", "this project", "the lake"}),
             ({"AWS_ENDPOINT_URL": "{http}"}, {"the lake"}),
-        ],
-        turns=[
             ({"hidden": ["spark_jobs"]}, {"this project"}),
             ({"grpc_proxy": "http://127.0.0.1:9"}, {"the Flight door"}),
         ],

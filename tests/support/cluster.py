@@ -108,7 +108,8 @@ class Cluster:
     def _daemon(self, name: str, host: str, port: int, *options: str, **variables: str) -> Process:
         line = [str(spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"]
         line += ["--host", host, "--port", str(port), "--webui-port", str(free_port()), *options]
-        return self._process(name, line, lambda: listening(port, host), host, variables)
+        java = f"{os.environ.get('JDK_JAVA_OPTIONS', '')} -XX:+UseSerialGC"  # five of them share two cores
+        return self._process(name, line, lambda: listening(port, host), host, {"JDK_JAVA_OPTIONS": java, **variables})
 
     def _driver(self) -> Process:
         variables = {"PYTHONPATH": str(self._installed())}
