@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -207,8 +207,9 @@ def _by_thread(process: psutil.Process) -> dict[str, tuple[str, float, int]]:
     """Of each thread: its name, seconds that it ran, and how often."""
     found = {}
     for task in Path(f"/proc/{process.pid}/task").iterdir():
-        ran, _, slices = (task / "schedstat").read_text().split()
-        found[task.name] = ((task / "comm").read_text().strip(), int(ran) / 1e9, int(slices))
+        with suppress(FileNotFoundError):  # it has ended
+            ran, _, slices = (task / "schedstat").read_text().split()
+            found[task.name] = ((task / "comm").read_text().strip(), int(ran) / 1e9, int(slices))
     return found
 
 
