@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import Any
 from zlib import crc32
 
@@ -16,10 +17,10 @@ _TURN, _TURNS = int(os.environ.get("SLUICE_TEST_TURN", 0)), 3
 
 
 def in_turn(cases: Iterable[Any]) -> list[Any]:
-    """A third of the cases, another third each day. For slow cases whose parts other cases cover. All processes of a
-    run must write the cases alike: no set of several texts is among them."""
+    """A third of the cases, another third each day. For slow cases whose parts other cases cover."""
     found = list(cases)
-    return found if EVERYWHERE else found[(_TURN + crc32(repr(found).encode())) % _TURNS :: _TURNS]
+    text = json.dumps(found, default=_plain)  # which is the same in all processes of a run
+    return found if EVERYWHERE else found[(_TURN + crc32(text.encode())) % _TURNS :: _TURNS]
 
 
 def tiers(by_default: Iterable[Any] = (), *, full: Iterable[Any] = (), turns: Iterable[Any] = ()) -> list[Any]:
@@ -30,6 +31,10 @@ def tiers(by_default: Iterable[Any] = (), *, full: Iterable[Any] = (), turns: It
 def mostly_full(cases: Iterable[Any], by_default: Callable[[Any], bool]) -> list[Any]:
     """The cases for `parametrize`: those that `by_default` refuses have the mark `full`."""
     return [case if by_default(case) else _full(case) for case in cases]
+
+
+def _plain(value: Any) -> Any:
+    return sorted(map(str, value)) if isinstance(value, Set) else getattr(value, "__qualname__", None) or repr(value)
 
 
 def _full(case: Any) -> Any:
