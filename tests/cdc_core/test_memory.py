@@ -107,9 +107,9 @@ def garbage():
 for _ in range(2):
     gone = garbage()
     for _ in range(20):
-        memory.collect_soon(0.2)
+        memory.collect_soon(1)
     print(threading.active_count(), gone() is not None)
-    while gone() is not None: time.sleep(0.01)
+    while gone() is not None or threading.active_count() > 1: time.sleep(0.01)
 start = threading.Thread.start
 def refuse(thread): raise RuntimeError("can't start new thread")
 threading.Thread.start = refuse
