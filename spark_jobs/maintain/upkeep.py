@@ -7,11 +7,12 @@ it out of the way of runs.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from deltalake.exceptions import DeltaError
 from pyspark.errors import PySparkException
@@ -120,7 +121,6 @@ class Upkeep:
             kept = "" if hours else f"{RETENTION} is {state.properties[RETENTION]!r}, which is not understood"
             kept = kept or (needed_by_union(self.lake, name) if keyed else "")
             deleted = self._vacuum(path, hours) if hours and not kept else 0
-            _drop_checksums(path)
             if deleted and keyed:  # its view may have read them
                 refresh_landed_view(self.sessions, Follows(self.lake, *owner), name)
             after, ordered = shape(self.lake, path), order.files(path, state) if keyed else {}
@@ -212,24 +212,24 @@ class Upkeep:
             found = len(_with(spark, _VACUUM, f"{command} DRY RUN"))
             if found:
                 _with(spark, _VACUUM, command)
+        if folder := local_folder(path):
+            _drop_checksums(folder / "_delta_log", time.time() - _DAY)
         return found
 
 
-def _drop_checksums(path: str) -> None:
-    """Deletes checksums whose commits are gone: on a local disk Spark writes some beside each of its commits, and
-    delta-rs, which deletes old commits too, does not know them."""
-    folder = local_folder(path)
-    if folder is None:
-        return
-    old, log = time.time() - _DAY, folder / "_delta_log"
-    there = {entry.name for entry in os.scandir(log)}
+def _drop_checksums(log: Path, before: float) -> None:
+    """Deletes checksums from before a time whose commits are gone: on a local disk Spark writes some beside each of its
+    commits, and delta-rs, which deletes old commits too, does not know them."""
+    there = {file.name for file in log.iterdir()}
     versions = {name.partition(".")[0] for name in there if not name.endswith(".crc")}
     for name in sorted(there, reverse=True):  # that of a version comes before its own
         of = name.removesuffix(".crc")
-        kept = of in versions or of.removeprefix(".") in there
-        if name.endswith(".crc") and not kept and (log / name).stat().st_mtime < old:
-            (log / name).unlink(missing_ok=True)
-            there.remove(name)
+        if name == of or of in versions or of.removeprefix(".") in there:
+            continue
+        with suppress(OSError):  # the next maintenance tries again
+            if (log / name).stat().st_mtime < before:
+                (log / name).unlink()
+                there.remove(name)
 
 
 def _with(spark: SparkSession, settings: dict[str, str], statement: str) -> list[Row]:
