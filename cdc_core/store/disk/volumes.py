@@ -123,9 +123,10 @@ class Volumes:
 
     def append(self, segment: Segment) -> StoredSegment:
         """Writes a segment. It replaces what was written from its first event on. Raises OSError; then nothing is
-        changed."""
+        changed that the log has."""
         self._numbers.keep()
         what = record(segment)
+        self._begin_after_gap(what.extent.first.sequence)
         held = self._current(what.size)
         at = held.volume.append(buffers(what, segment.block))
         held.records.append(what)
@@ -137,11 +138,21 @@ class Volumes:
         if last is not None and last.volume.size and last.volume.size + size > self._volume_bytes:
             last.volume.complete(last.records)
             last = None
-        if last is None:
-            number = self._held[-1].volume.number + 1 if self._held else 1
-            last = Held(Volume(self.path / f"{number:08d}{VOLUME}", self._write))
-            self._held.append(last)
-        return last
+        return self._new() if last is None else last
+
+    def _new(self) -> Held:
+        """The next volume."""
+        number = self._held[-1].volume.number + 1 if self._held else 1
+        self._held.append(Held(Volume(self.path / f"{number:08d}{VOLUME}", self._write)))
+        return self._held[-1]
+
+    def _begin_after_gap(self, sequence: int) -> None:
+        """Removes all volumes where the log has let go of events that lie between them and the next one. It let go of
+        theirs before, and what comes after a gap is not used."""
+        if any(one.extent.last.sequence < sequence for held in self._held[-1:] for one in held.records[-1:]):
+            self._new()
+            while len(self._held) > 1:
+                self._held.pop(0).volume.remove()
 
     def forget(self, sequence: int) -> None:
         """Removes the first volumes, as far as all of them ends at or before a sequence. The last one stays."""

@@ -133,6 +133,34 @@ def test_a_full_disk_takes_the_place_of_what_is_acked(tmp_path: Path) -> None:
         until(lambda: store.ring.log.parts.stored == 3)
 
 
+def test_what_was_acked_while_the_disk_was_full_leaves_no_gap(tmp_path: Path) -> None:
+    """It is let go without having been written. What is not acked comes back after a restart."""
+    disk = Disk()
+    store, volumes = make(tmp_path, disk)
+    store.ring.subscribe(1)
+
+    def put(number: int) -> None:
+        assert store.put(block(transaction(1), start=4 + 160 * number), threading.Event())
+
+    with kept(store, volumes) as keeper:
+        put(0)
+        until(lambda: store.ring.log.parts.stored == 1)
+        disk.room = False
+        put(1)
+        until(lambda: store.ring.stuck)
+        with store.changed:
+            store.ring.ack(1, store.ring.log.at(8))
+        keeper._tidied = 0.0
+        until(lambda: store.ring.log.begin.sequence == 8)
+        disk.room = True
+        put(2)
+        until(lambda: store.ring.log.parts.stored == 1)
+
+    again, volumes = make(tmp_path)
+    with kept(again, volumes):
+        assert (again.ring.log.begin.sequence, again.ring.log.end.sequence) == (8, 12)
+
+
 def test_a_clock_that_is_set_back_or_forward_holds_nothing_up(tmp_path: Path) -> None:
     """What waits is written all the same. Only what is acked expires, whatever the time."""
     clock = Clock(1_700_000_000)

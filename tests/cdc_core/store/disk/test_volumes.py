@@ -188,6 +188,25 @@ def test_volumes_that_all_clients_passed_are_removed(tmp_path: Path) -> None:
     assert parts[-1].end == stored[-1].end
 
 
+@pytest.mark.parametrize("volume_bytes", [1, 1 << 20])
+def test_what_comes_after_a_gap_is_there_again(tmp_path: Path, volume_bytes: int) -> None:
+    """Some was acked and let go before it was written. All before it was acked, too: it leaves the disk, also from the
+    middle of a volume."""
+    registry_, first = registry(), segment(block(transaction(1)), Mark())
+    volumes = Volumes(tmp_path, registry_, volume_bytes)
+    volumes.open(OWNER)
+    between = segment(block(transaction(2), start=1000), first.at(first.end))
+    later = [segment(block(transaction(3), start=2000), between.at(between.end))]
+    later.append(segment(block(transaction(4), start=3000), later[0].at(later[0].end)))
+    for one in (first, *later):
+        volumes.append(one)
+    volumes.close()
+
+    volumes, parts = opened(tmp_path)
+    assert events_of(parts) == events_of(later)
+    goes_on(volumes, parts, tmp_path)
+
+
 def test_a_store_of_another_source_is_removed(tmp_path: Path) -> None:
     """So is one that other filters annotated: what belongs to it is compared as a whole."""
     writer = Writer(tmp_path)
