@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 ## CONF=conf                up: directory of canal.properties and */instance.properties
 ## LAKE=lake                up: path or URI of the lake
 ## DEFS=defs.yaml           up: a defs.yaml, or a folder of */defs.yaml; without it every destination goes to the lake
-## ALL=1                    test: every test, in an hour; without it those that fit fifteen minutes
+## ALL=1                    test: every test, slow ones in turn; without it those that fit fifteen minutes
 ## PYTEST_ARGS="-k ring -x" test: arguments of pytest
 ## BENCH=decode_rows        bench: one measurement
 ## SECONDS=60               fuzz: how long to run
@@ -62,7 +62,7 @@ test: export PYTHONDONTWRITEBYTECODE =  # hundreds of processes would compile th
 test: style ## run the tests, on real servers, and the type checker beside them
 	@types=$$(mktemp); $(MAKE) --no-print-directory types >"$$types" 2>&1 & checker=$$!; \
 	$(if $(PYTEST_ARGS),$(BIN)/python -m pytest,scripts/test $(BIN)/python) $(if $(ALL),--all) \
-		$(or $(PYTEST_ARGS),$(SIDE_BY_SIDE)); tests=$$?; \
+		$(or $(PYTEST_ARGS),--in-turn $(SIDE_BY_SIDE)); tests=$$?; \
 	wait $$checker || tests=1; cat "$$types"; rm "$$types"; exit $$tests
 
 lint: style types ## check style and formatting (ruff), layering (import-linter) and types (mypy --strict)

@@ -9,7 +9,6 @@ import signal
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from kazoo.client import KazooClient
 from cdc_core.errors import ConfigError
 from orchestration.stack.mysql.server import MySqlServer, Option
 from orchestration.stack.zookeeper import ZooKeeper
+from tests.support.marks import has_turn
 from tests.support.servers import MySqlFactory, discard, free_port
 
 SPARK = pytest.StashKey[Any]()
@@ -33,23 +33,28 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts programs
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-os.environ.setdefault("SLUICE_TEST_TURN", str(date.today().toordinal()))  # of all processes of the run, over midnight
-
-
 def pytest_report_header() -> str:
     return f"turn: SLUICE_TEST_TURN={os.environ['SLUICE_TEST_TURN']}"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="also the tests marked `full`")
+    parser.addoption("--in-turn", action="store_true", help="of the tests marked `in_turn` a quarter, each day another")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what is marked `full`, unless `--all` asks for it. Folders of long tests come first."""
-    left_out = [] if config.getoption("--all") else [item for item in items if item.get_closest_marker("full")]
-    if left_out:
+    """Leaves out what is marked `full`, unless `--all` asks for it, and with `--in-turn` what has no turn today.
+    Folders of long tests come first."""
+    tiered, in_turn = not config.getoption("--all"), config.getoption("--in-turn")
+
+    def waits(item: pytest.Item) -> bool:
+        if tiered and item.get_closest_marker("full"):
+            return True
+        return bool(in_turn and item.get_closest_marker("in_turn")) and not has_turn(item.nodeid)
+
+    if left_out := [item for item in items if waits(item)]:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("full")]
+        items[:] = [item for item in items if not waits(item)]
     items.sort(key=lambda item: rank_of(item.path))
 
 

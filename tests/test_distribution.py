@@ -38,6 +38,7 @@ def contents(wheel: Path) -> set[str]:
         return {name for name in archive.namelist() if ".dist-info/" not in name}
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_wheel_and_sdist_build_from_a_clean_checkout(checkout: Path, tmp_path: Path) -> None:
     """Each file of the packages is in the wheel, that of the sdist is the same, and neither has the tests."""
@@ -59,6 +60,7 @@ def test_wheel_and_sdist_build_from_a_clean_checkout(checkout: Path, tmp_path: P
         assert not [name for name in archive.getnames() if "/tests" in name]
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_kernels_that_come_with_the_wheel_are_not_compiled_again(checkout: Path, tmp_path: Path) -> None:
     """At another path than where they were compiled, on any processor that has their instructions, and can be called;

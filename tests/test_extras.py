@@ -123,6 +123,7 @@ def test_the_lake_is_looked_at_with_spark_alone(make: Make, tmp_path: Path) -> N
     assert ran(make("spark"), f"import orchestration.commands.sql\n{code}") == "written"
 
 
+@pytest.mark.in_turn
 def test_dagster_loads_the_component(make: Make) -> None:
     """And the code location of `workspace.yaml` can be imported."""
     code = "import dagster, orchestration.destination as one; print(issubclass(one.CdcDestination, dg.Component))"

@@ -75,6 +75,7 @@ def running(command: list[str], ready: Callable[[], bool], environment: dict[str
             process.wait(60)
 
 
+@pytest.mark.in_turn
 def test_the_service_is_installed_without_spark_and_dagster(install: Install, tmp_path: Path) -> None:
     """It answers at its door, as the unit and the image start it."""
     prefix = install("service")
@@ -91,6 +92,7 @@ def test_the_service_is_installed_without_spark_and_dagster(install: Install, tm
         assert listening(flight)
 
 
+@pytest.mark.in_turn
 def test_spark_is_installed_with_delta(install: Install, tmp_path: Path) -> None:
     """It makes a Delta table for a client with its token, and does not start without one."""
     prefix = install("spark")
@@ -108,6 +110,7 @@ def test_spark_is_installed_with_delta(install: Install, tmp_path: Path) -> None
         spark.stop()
 
 
+@pytest.mark.in_turn
 def test_dagster_is_installed_with_its_settings(install: Install, tmp_path: Path) -> None:
     """The code server loads a folder of destinations, and the pages answer beside it."""
     prefix = install("dagster")

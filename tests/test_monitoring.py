@@ -142,6 +142,7 @@ def service(tmp_path: Path, mysql8: MySqlServer) -> Iterator[Service]:
             yield service
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 @pytest.mark.integration
 @pytest.mark.usefixtures("tool")

@@ -76,6 +76,7 @@ def test_every_key_has_its_meaning() -> None:
     assert {key for key, _ in reference.defs_keys()} == set(reference.defs_texts())
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_the_site_is_built_strictly(tmp_path: Path) -> None:
     """Without a warning: links and anchors lead somewhere for mkdocs too. Skipped where it cannot be installed."""

@@ -30,3 +30,15 @@ def test_no_test_module_imports_another() -> None:
         if node.module.rpartition(".")[2].startswith(("test_", "conftest"))
     ]
     assert imports == []
+
+
+def test_no_test_that_kills_or_draws_waits_for_its_turn() -> None:
+    """The suites of kills, faults, states and properties run whole every day."""
+    waiting: list[str] = []
+    for path in MODULES:
+        whole = {"faults", "chaos", "stateful"} & {*path.parts} or "pytest.mark.fault" in path.read_text()
+        for node in ast.walk(ast.parse(path.read_text())):
+            marks = [ast.unparse(one) for one in getattr(node, "decorator_list", ())]
+            if "pytest.mark.in_turn" in marks and (whole or any(mark.startswith("given(") for mark in marks)):
+                waiting.append(f"{path.relative_to(TESTS)}: {getattr(node, 'name', '')}")
+    assert waiting == []

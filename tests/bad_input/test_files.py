@@ -23,6 +23,7 @@ PROPERTIES = [
 ]
 
 
+@pytest.mark.in_turn
 def test_a_malformed_properties_file(world: World) -> None:
     """Each malformed file stops its own destination in a running service; the sound file starts it again."""
     world.sql("INSERT INTO orders VALUES (1, 'waits')")
@@ -66,6 +67,7 @@ def test_a_malformed_service_file_ends_the_start(world: World) -> None:
     assert "remove it for the default (11112)" in ended.stderr
 
 
+@pytest.mark.in_turn
 def test_a_port_that_is_taken_ends_the_start(world: World) -> None:
     """Each door names the address and the key to change before any source is read."""
     for key in ("canal.metrics.pull.port", "sluice.flight.port", "canal.port"):

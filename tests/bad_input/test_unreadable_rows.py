@@ -20,6 +20,7 @@ def stopped(world: World) -> StoppedTable:
     return stop
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("key", ["PRIMARY KEY", ""], ids=["sent with the statement", "pulled by Spark"])
 def test_a_zero_date(world: World, spark_remote: str, key: str) -> None:
     """The reason has the position, the value and the remedy; rows of another table arrive."""

@@ -34,6 +34,7 @@ def test_a_path_that_cannot_be_written(world: World) -> None:
     assert world.drain() == [(1, "a")]
 
 
+@pytest.mark.in_turn
 def test_a_full_disk(world: World, spark_remote: str, small_disk: Path) -> None:
     """There is no room for the files of the table. With room the same rows come, once."""
     world.spark = spark_remote

@@ -78,6 +78,7 @@ def sessions(hook: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPa
         server.kill()
 
 
+@pytest.mark.in_turn
 def test_tables_get_their_rows_all_the_same(sessions: Sessions, hook: tuple[str, str], tmp_path: Path) -> None:
     """Of claims and of change logs; and it is said why they did not come by the job."""
     root = tmp_path / "lake"

@@ -202,6 +202,7 @@ def shape(client: CanalClient, count: int, fetch_size: int = 1000) -> list[str]:
     return found
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("server", ["mysql57", "mysql8", "mysql9", "mariadb"])
 def test_a_transactions_begin_comes_with_its_first_captured_row(
     server: str, request: pytest.FixtureRequest, tmp_path: Path

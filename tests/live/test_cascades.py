@@ -70,7 +70,8 @@ _ALL = ("a", "b", "c", "d", "tree", "loose")
 _THEN = ("a", "b", "c", "d", "wood", "loose")
 
 
-@pytest.mark.parametrize("version", tiers(["9"], full=["mariadb"], turns=["5.7.22", "8.0.31"]))
+@pytest.mark.in_turn
+@pytest.mark.parametrize("version", tiers(["9"], full=["mariadb", "5.7.22", "8.0.31"]))
 def test_cascades_reach_the_lake(
     version: str, request: pytest.FixtureRequest, spark_remote: str, tmp_path: Path
 ) -> None:
@@ -96,6 +97,7 @@ def test_cascades_reach_the_lake(
         assert shop.differences(*_THEN) == dict.fromkeys(_THEN, (0, 0, 0))
 
 
+@pytest.mark.in_turn
 def test_rows_below_a_stopped_table_follow(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
     """Nobody knows which keys the stopped table lost, so all rows below it are looked up; also over TLS."""
     (authority := Authority(tmp_path)).issue()
@@ -117,6 +119,7 @@ def test_rows_below_a_stopped_table_follow(mysql8: MySqlServer, spark_remote: st
         assert shop.differences("p", "g") == {"p": (0, 0, 0), "g": (0, 0, 0)}
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("version", ["8.0.31", pytest.param("mariadb", marks=pytest.mark.full)])
 def test_a_snapshot_has_what_cascades_changed_meanwhile(
     version: str,

@@ -79,6 +79,7 @@ def server(new_mysql: MySqlFactory, request: pytest.FixtureRequest) -> Callable[
     return of
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("name", "each"),
     [

@@ -32,7 +32,6 @@ from spark_jobs.load.result import Copied
 from spark_jobs.session import Sessions
 from spark_jobs.snapshot.limits import Limits
 from tests.support.cluster import HOSTS, Cluster
-from tests.support.marks import tiers
 from tests.support.shop import Shop, opened_shop
 from tests.support.small_lake import found_beside
 from tests.support.waiting import until
@@ -53,7 +52,7 @@ def cluster(object_store: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield found
 
 
-@pytest.fixture(params=tiers(["S3"], turns=["a shared path"]))
+@pytest.fixture(params=["S3", "a shared path"])
 def root(request: pytest.FixtureRequest, object_store: str, tmp_path: Path) -> str:
     """Where a lake is to be."""
     return str(tmp_path / "lake") if request.param == "a shared path" else f"{object_store}/{tmp_path.name}"
@@ -131,6 +130,7 @@ def check(shop: Shop, tables: Sequence[str]) -> None:
         assert not found.differences, found
 
 
+@pytest.mark.in_turn
 def test_what_is_written_is_as_at_the_source(shop: Shop) -> None:
     """Small tables by their job, large shares by statements whose rows executors pull, with a key and without one."""
     shop.execute(
@@ -158,6 +158,7 @@ def test_what_is_written_is_as_at_the_source(shop: Shop) -> None:
     check(shop, [*tables])
 
 
+@pytest.mark.in_turn
 def test_executors_read_a_snapshot(old_shop: Shop, tmp_path: Path) -> None:
     """What was there before goes into the lake: a large table by executors, small ones many at a time."""
     loader = loader_of(old_shop, tmp_path)
@@ -169,6 +170,7 @@ def test_executors_read_a_snapshot(old_shop: Shop, tmp_path: Path) -> None:
     check(old_shop, ["large", *SMALL])
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("root", ["a shared path"], indirect=True)
 def test_a_snapshot_goes_on_without_an_executor(old_shop: Shop, cluster: Cluster, tmp_path: Path) -> None:
     """Its shares are read again by another one: no row is there twice."""
@@ -220,16 +222,15 @@ def test_a_lost_worker_costs_a_statement_nothing(here: Shop, cluster: Cluster) -
     cluster.await_executors()
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("lacks", "wrong"),
-    tiers(
-        turns=[
-            ({"hidden": ["deltalake"]}, {"deltalake", "this project", "the lake"}),
-            ({"AWS_ENDPOINT_URL": "{http}"}, {"the lake"}),
-            ({"hidden": ["spark_jobs"]}, {"this project"}),
-            ({"grpc_proxy": "http://127.0.0.1:9"}, {"the Flight door"}),
-        ],
-    ),
+    [
+        ({"hidden": ["deltalake"]}, {"deltalake", "this project", "the lake"}),
+        ({"AWS_ENDPOINT_URL": "{http}"}, {"the lake"}),
+        ({"hidden": ["spark_jobs"]}, {"this project"}),
+        ({"grpc_proxy": "http://127.0.0.1:9"}, {"the Flight door"}),
+    ],
     ids=lambda value: ", ".join(sorted(value)),
 )
 def test_an_executor_that_lacks_something_is_named_and_loses_nothing(

@@ -108,6 +108,7 @@ def test_a_statement_ends_the_stop_of_its_table_with_the_ack(
         assert shop.differences("t", "d") == {"t": (0, 0, 0), "d": (0, 0, 0)}
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_the_lake_follows_every_kind_of_statement(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
     """No table stops, and each is as the source has it; what the lake cannot compute is copied in the same run."""

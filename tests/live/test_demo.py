@@ -69,6 +69,7 @@ def _rows_in_pandas(path: Path) -> int:
     return rows
 
 
+@pytest.mark.in_turn
 @pytest.mark.integration
 @pytest.mark.full
 def test_a_sigterm_ends_everything(environment: dict[str, str], ports: list[int]) -> None:

@@ -42,6 +42,7 @@ def sluice(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment, check=False)
 
 
+@pytest.mark.in_turn
 def test_the_command_drains_a_shop(shop: Shop, defs: Path) -> None:
     """`--once` takes one batch; without it all that waits is in the lake, as at the source."""
     shop.execute("INSERT INTO orders VALUES (1, 'a'), (2, 'b')")
@@ -60,6 +61,7 @@ def test_the_command_drains_a_shop(shop: Shop, defs: Path) -> None:
     assert shop.differences("orders") == {"orders": (0, 0, 0)}
 
 
+@pytest.mark.in_turn
 def test_the_example_runs_in_airflow(shop: Shop, defs: Path, tmp_path: Path) -> None:
     """A run of the DAG brings the rows that wait, and then does what depends on them."""
     shop.execute("INSERT INTO orders VALUES (3, 'd'), (4, 'e')")

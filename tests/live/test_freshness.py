@@ -43,6 +43,7 @@ def runs(shop: Operated, *statuses: dg.DagsterRunStatus) -> list[str]:
     return [run.run_id for run in shop.instance.get_runs(filters)]
 
 
+@pytest.mark.in_turn
 def test_a_row_on_an_idle_stack_is_merged_without_the_start_of_a_run(shop: Operated) -> None:
     """One run, before and after. With `-s` the seconds from commit to lake are shown."""
     (before,) = runs(shop)
@@ -58,6 +59,7 @@ def test_a_row_on_an_idle_stack_is_merged_without_the_start_of_a_run(shop: Opera
     assert shop.differences("orders") == []
 
 
+@pytest.mark.in_turn
 def test_another_job_is_let_in(shop: Operated) -> None:
     """The run that waits gives way, and another one takes its place."""
     (waiting,) = runs(shop, dg.DagsterRunStatus.STARTED)

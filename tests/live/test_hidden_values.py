@@ -118,6 +118,7 @@ def _last_batch(shop: Operated) -> str:
     return str(max(row["batch_id"] for row in found if f"{shop.database}.people" in row["tables"]))
 
 
+@pytest.mark.in_turn
 def test_no_part_but_the_service_has_a_hidden_value(
     mysql8: MySqlServer,
     spark_remote: str,

@@ -69,6 +69,7 @@ def write(shop: Shop, low: int) -> None:
     )
 
 
+@pytest.mark.in_turn
 def test_a_table_follows_its_log_whatever_the_mode(shop: Shop) -> None:
     """Landed, merged, and landed again, with a statement in between: each finds the log merged. Also a table without a
     key. Nothing differs from the source."""
@@ -90,6 +91,7 @@ def test_a_table_follows_its_log_whatever_the_mode(shop: Shop) -> None:
     assert shop.differences("t", "bare") == {"t": (0, 0, 0), "bare": (0, 0, 0)}
 
 
+@pytest.mark.in_turn
 def test_statements_and_images_that_a_log_cannot_take(shop: Shop) -> None:
     """A column of another type, all rows deleted, and images that leave columns out."""
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(200), w INT DEFAULT 7)")
@@ -135,6 +137,7 @@ def test_a_source_table_with_the_name_of_a_log(shop: Shop) -> None:
     assert [(one.differences, one.error) for one in found] == [(0, ""), (0, "")]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("later", [Mode.LAND_FIRST, Mode.MERGE])
 def test_a_table_that_only_landed_while_a_statement_came_is_copied_first(
     shop: Shop, tmp_path: Path, later: Mode
@@ -179,6 +182,7 @@ def test_a_table_that_only_landed_while_a_statement_came_is_copied_first(
         assert spark.read.format("delta").load(shop.lake.lake.path(shop.database, "named")).isEmpty()
 
 
+@pytest.mark.in_turn
 def test_a_table_that_cannot_land_follows_statements_where_others_only_land(shop: Shop) -> None:
     """It is merged all the same, so it has new columns in old rows, and no rows of before a TRUNCATE."""
     run(shop, Mode.APPEND)

@@ -15,18 +15,11 @@ from orchestration.names import Names
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.expectations.quarantine_table import QuarantineTable
 from tests.support.launchpad import Launchpad, browser
-from tests.support.marks import in_turn
 from tests.support.operated import Operated, operated, until
 
 pytestmark = [pytest.mark.browser, pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(2400)]
 
 NAMES = Names("shop")
-TURN = in_turn(["copy", "pause", "reset", "requeue"])
-
-
-def in_its_turn(job: str) -> pytest.MarkDecorator:
-    """For a test that costs a minute of the browser. The same orders are given without it in `tests/orchestration`."""
-    return pytest.mark.skipif(job not in TURN, reason="it is another one's turn")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +43,7 @@ def succeeded(shop: Operated, run_id: str) -> bool:
     return shop.run(run_id).status == dg.DagsterRunStatus.SUCCESS
 
 
-@in_its_turn("copy")
+@pytest.mark.in_turn
 def test_a_table_is_reloaded(shop: Operated, launchpad: Launchpad) -> None:
     """The form shows the fields and nothing else. The lake is as the source then, also when it is launched twice, and
     the table's history has the reason."""
@@ -79,7 +72,7 @@ def test_a_table_is_reloaded(shop: Operated, launchpad: Launchpad) -> None:
     assert shop.differences("orders", "users") == []
 
 
-@in_its_turn("pause")
+@pytest.mark.in_turn
 def test_a_table_is_paused_and_resumed(shop: Operated, launchpad: Launchpad) -> None:
     """Its rows stay back while the other table goes on, and are there when it is resumed; twice changes nothing."""
     table = f"{shop.database}.orders"
@@ -105,6 +98,7 @@ def test_a_table_is_paused_and_resumed(shop: Operated, launchpad: Launchpad) -> 
     assert shop.connector.client_status().stopped == ()
 
 
+@pytest.mark.in_turn
 def test_a_run_is_forked(shop: Operated) -> None:
     """Its process comes from one that has imported what runs need, as the code server's other child does."""
     tags = NAMES.run_tags
@@ -121,7 +115,7 @@ def test_a_run_is_forked(shop: Operated) -> None:
     assert shop.differences("orders", "users") == []
 
 
-@in_its_turn("reset")
+@pytest.mark.in_turn
 def test_a_cursor_is_set_back(shop: Operated, launchpad: Launchpad) -> None:
     """The dry run changes nothing; the run for good begins a new epoch, the rows come again, and the lake is what the
     source is. Both are in the history of the store, with the reason and what they found."""
@@ -159,7 +153,7 @@ def told(shop: Operated, key: dg.AssetKey) -> list[tuple[str, str, str]]:
     return [(str(one["action"]), str(one["reason"]), str(one["outcome"])) for one in wanted]
 
 
-@in_its_turn("requeue")
+@pytest.mark.in_turn
 def test_rows_that_wait_are_requeued_or_dropped_and_a_block_is_accepted(shop: Operated, launchpad: Launchpad) -> None:
     """Two rows fail: one comes into the table with another value, the other is dropped. A row that blocks the table
     comes in when a person accepts it. The check and the table's history show what happened, and the service knows how
@@ -217,6 +211,7 @@ def test_rows_that_wait_are_requeued_or_dropped_and_a_block_is_accepted(shop: Op
     launchpad.shows("accepted: it is empty on purpose")
 
 
+@pytest.mark.in_turn
 def test_wrong_orders_say_what_to_do(shop: Operated, launchpad: Launchpad) -> None:
     """A wrong type is reported before the launch, a wrong value by the run, by the field and with the remedy. Nothing
     is changed."""

@@ -24,6 +24,7 @@ def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Sho
         yield shop
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("small", "share"),
     [(tables.SMALL_TABLE, 1.0), (-1, 0.0), (-1, 1.0)],
@@ -79,6 +80,7 @@ def test_by_key_the_lake_becomes_what_the_source_says(shop: Shop) -> None:
     ]
 
 
+@pytest.mark.in_turn
 def test_zeros_of_both_signs_stay_apart(shop: Shop) -> None:
     """Keyless rows and keys of DOUBLE have the sign of the source's zero in the lake, and nothing stops."""
     shop.execute(
@@ -119,6 +121,7 @@ def test_old_rows_get_the_default_of_a_column_that_came(shop: Shop) -> None:
     assert shop.differences("a") == {"a": (0, 0, 0)}
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("image", ["MINIMAL", pytest.param("NOBLOB", marks=pytest.mark.full)])
 def test_columns_that_images_leave_out_keep_their_values(shop: Shop, image: str) -> None:
     """Partial images keep what they leave out: single columns, changed keys, rows that come and go in one batch. An

@@ -146,6 +146,7 @@ def both(mysql8: MySqlServer, postgres: Postgres) -> Iterator[Both]:
             yield Both(source, target, name)
 
 
+@pytest.mark.in_turn
 def test_a_change_of_a_type_that_is_translated_has_the_sources_values(both: Both) -> None:
     """Every pair of types, in a session that makes values fit: what is not refused ends equal."""
     kept = []
@@ -175,6 +176,7 @@ ADDED += [
 ]  # fmt: skip
 
 
+@pytest.mark.in_turn
 def test_an_added_column_has_the_sources_values(both: Both) -> None:
     """The rows that are there get at the target what they get at the source, or the statement is refused."""
     refused = []

@@ -115,6 +115,7 @@ def metadata_of(result: dg.ExecuteInProcessResult, table: str) -> dict[str, Any]
     return {key: value.value for key, value in last.metadata.items()}
 
 
+@pytest.mark.in_turn
 def test_a_destination_end_to_end(shop: Shop) -> None:
     """First rows, changes of every kind, and an empty run."""
     first = shop.run()
@@ -142,6 +143,7 @@ def test_a_destination_end_to_end(shop: Shop) -> None:
     assert empty.get_asset_check_evaluations() == []
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_table_that_others_wrote_holds_up_no_other(shop: Shop) -> None:
     """A missing row is mended and stays a warning of its table; a key that is there twice stops it. Every run acks."""
@@ -175,6 +177,7 @@ def test_a_table_that_others_wrote_holds_up_no_other(shop: Shop) -> None:
     assert "orders takes_changes" in red(shop)
 
 
+@pytest.mark.in_turn
 def test_the_rollback_job_frees_a_claim_left_over(shop: Shop) -> None:
     """The rollback job frees what a dead claimer holds, and the next run applies it once."""
     until_read(shop.connector.status, shop.mysql)
@@ -193,6 +196,7 @@ def test_the_rollback_job_frees_a_claim_left_over(shop: Shop) -> None:
     assert shop.rows("log") == [("x", 1), ("x", 1), ("y", 2)]
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_paused_table_goes_on_where_the_source_is(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """It stays as it was while the others go on; what it missed comes by the copy that resumes it, and later changes
@@ -220,6 +224,7 @@ def test_a_paused_table_goes_on_where_the_source_is(shop: Shop, monkeypatch: pyt
     assert shop.rows("log") == [("x", 1), ("x", 1), ("z", 3)]
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_spark_that_is_away_fails_with_its_remedy(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The batch goes back, the cursor stays, and Dagster shows message, place and hint."""

@@ -84,6 +84,7 @@ def _all_acked(server: Any, mysql: MySqlServer) -> None:
     until(lambda: (client := one.service().client(1001)).backlog_rows == 0 and not client.claims, 300)
 
 
+@pytest.mark.in_turn
 def test_a_topic_without_order_is_refused(rocketmq: RocketMQ, mysql8: MySqlServer, tmp_path: Path) -> None:
     """A topic that is not FIFO would lose the rows' order: the error says how to make one."""
     rocketmq.create("plain", 1, "NORMAL")

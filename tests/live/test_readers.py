@@ -120,6 +120,7 @@ def by_spark(shop: LandedShop) -> dict[str, list[str]]:
         return {path: rows_of(spark.sql(f"SELECT * FROM delta.{quote(path)}").toArrow()) for path in paths}
 
 
+@pytest.mark.in_turn
 def test_what_the_source_has_is_what_spark_reads(shop: LandedShop, by_spark: dict[str, list[str]]) -> None:
     """In every form of a table, which has the features of its form and no others."""
     merged = [name for name, _ in TABLES.values() if "__" not in name]

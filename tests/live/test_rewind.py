@@ -72,6 +72,7 @@ def test_rows_that_come_again_are_there_once(shop: Shop) -> None:
     assert shop.differences("a", "b") == {"a": (0, 0, 0), "b": (0, 0, 0)}
 
 
+@pytest.mark.in_turn
 def test_a_rewind_across_changed_columns(shop: Shop) -> None:
     """Rows of earlier definitions come again: on the same server, where what the table followed is left out, and as
     after a failover by time, where they go back in time and the statements follow."""
@@ -147,6 +148,7 @@ def test_a_table_without_a_key_stops_where_its_rows_are_unknown(shop: Shop) -> N
     assert shop.differences("a") == {"a": (0, 0, 0)}
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("image", ["MINIMAL", pytest.param("NOBLOB", marks=pytest.mark.full)])
 def test_an_update_whose_row_was_deleted_later_stops_its_table_unless_one_claim_has_both(
     shop: Shop, image: str

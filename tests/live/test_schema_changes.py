@@ -34,6 +34,7 @@ def _metadata(one: dg.AssetCheckEvaluation) -> dict[str, Any]:
     return {name: value.value for name, value in one.metadata.items()}
 
 
+@pytest.mark.in_turn
 def test_each_statement_warns_until_rows_come(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
     """ADD, MODIFY, RENAME and DROP of columns are named with their statement, and a statement without columns is not.
     The rows of a later run end the warning; the other table has none."""

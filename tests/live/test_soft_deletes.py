@@ -155,6 +155,7 @@ def test_a_claim_that_was_applied_comes_again(shop: LandedShop) -> None:
     assert shop.differences("t") == RIGHT
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_the_flag_goes_on_and_off(shop: LandedShop) -> None:
     """A table that is there gets the columns, NULL in old rows, which live; a TRUNCATE right then marks them. Without
@@ -215,6 +216,7 @@ def killed(shop: LandedShop, rules: RowRules, monkeypatch: pytest.MonkeyPatch, *
             shop.drain()
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_all_rows_are_marked_by_truncate(shop: LandedShop) -> None:
     """Those that were deleted before keep their place. Of a landed table as well; a new row lives."""
@@ -239,6 +241,7 @@ def test_all_rows_are_marked_by_truncate(shop: LandedShop) -> None:
         assert shop.differences("t") == RIGHT
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_statements_in_the_middle(shop: LandedShop) -> None:
     """Columns come, go, and get other names and types, in place and with rows rewritten; the table gets another
@@ -265,6 +268,7 @@ def test_statements_in_the_middle(shop: LandedShop) -> None:
     assert shop.differences("named") == {"named": (0, 0, 0)}
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_row_that_comes_back_has_nothing_in_a_column_that_is_kept(shop: LandedShop) -> None:
     """The source dropped the column, and the policy keeps it: rows that stay keep their values, one that comes back has
@@ -291,6 +295,7 @@ def test_a_row_that_comes_back_has_nothing_in_a_column_that_is_kept(shop: Landed
         }  # fmt: skip
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_deleted_rows_do_not_hold_up_a_narrower_type(shop: LandedShop) -> None:
     """The source had none of them when it checked its rows. One whose value the lake's new type cannot hold does: the
@@ -315,6 +320,7 @@ def test_deleted_rows_do_not_hold_up_a_narrower_type(shop: LandedShop) -> None:
     assert rows(shop)[3]["n"] == 5000000000
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_copy_that_takes_deleted_rows_waits_for_a_person(shop: LandedShop, tmp_path: Path) -> None:
     """Though the table is small enough to be copied in the run."""
@@ -383,6 +389,7 @@ def test_tables_that_cannot_have_them_stop_alone(shop: LandedShop) -> None:
     assert told(shop) == {1: ("a", True, "delete"), 2: ("b", False, "insert")}
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_copies_and_repairs(shop: LandedShop, tmp_path: Path) -> None:
     """A repair mends living rows, and a deleted row of a key that must have one goes. A copy keeps the columns, and
@@ -439,6 +446,7 @@ def test_what_a_foreign_key_deletes_stays_too(shop: LandedShop) -> None:
         assert reading.differences("p", "t") == {"p": (0, 0, 0), "t": (0, 0, 0)}
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_what_reads_a_landed_table_sees_living_rows(shop: LandedShop) -> None:
     """Its view, and its history, which goes on as ever. It cannot be reloaded from its log."""

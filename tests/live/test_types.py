@@ -42,6 +42,7 @@ def _follow(shop: Shop, columns: str, *rows: str) -> dict[str, str]:
     return {field.name: str(field.type.type) for field in fields}
 
 
+@pytest.mark.in_turn
 def test_mysql_types(mysql9: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
     """GEOMETRY, VECTOR, zero dates as text, generated and invisible columns."""
     columns = "g GEOMETRY, v VECTOR(3), d DATE, at DATETIME(2), ts TIMESTAMP NULL"
@@ -69,6 +70,7 @@ def server_mode(shop: Shop, mode: str) -> None:
     shop.execute(f"SET GLOBAL sql_mode = {value}")
 
 
+@pytest.mark.in_turn
 def test_mariadb_types(mariadb: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
     """UUID, INET4, INET6 and COMPRESSED."""
     columns = "u UUID, a INET4, b INET6, c TEXT COMPRESSED, g POINT"

@@ -62,11 +62,13 @@ def dg(project: Path, *arguments: str) -> str:
     return found.stdout + found.stderr
 
 
+@pytest.mark.in_turn
 def test_dg_knows_the_component(project: Path) -> None:
     """It is listed, with one line on what it is."""
     assert "Tables of MySQL in a Delta lake" in dg(project, "list", "components")
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_scaffolded_destination_loads(project: Path) -> None:
     """While the service is away, a sensor says so, and the rest of the project loads. With `tables` listed its assets

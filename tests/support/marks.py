@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Set
+from datetime import date
 from typing import Any
 from zlib import crc32
 
@@ -13,14 +14,20 @@ import pytest
 EVERYWHERE = "SLUICE_TEST_EVERYWHERE" in os.environ
 """Also the cases whose turn it is not."""
 
-_TURN, _TURNS = int(os.environ.get("SLUICE_TEST_TURN", 0)), 3
+_TURN = int(os.environ.setdefault("SLUICE_TEST_TURN", str(date.today().toordinal())))
+"""One of all processes of a run, over midnight."""
+
+
+def has_turn(test: str) -> bool:
+    """Whether it is the turn of a test with the mark `in_turn`: one day of four."""
+    return EVERYWHERE or (_TURN + crc32(test.encode())) % 4 == 0
 
 
 def in_turn(cases: Iterable[Any]) -> list[Any]:
     """A third of the cases, another third each day. For slow cases whose parts other cases cover."""
     found = list(cases)
     text = json.dumps(found, default=_plain)  # which is the same in all processes of a run
-    return found if EVERYWHERE else found[(_TURN + crc32(text.encode())) % _TURNS :: _TURNS]
+    return found if EVERYWHERE else found[(_TURN + crc32(text.encode())) % 3 :: 3]
 
 
 def tiers(by_default: Iterable[Any] = (), *, full: Iterable[Any] = (), turns: Iterable[Any] = ()) -> list[Any]:

@@ -59,6 +59,7 @@ def workload(table: str) -> list[str]:
     return statements
 
 
+@pytest.mark.in_turn
 @pytest.mark.integration
 @pytest.mark.parametrize("name", ["mysql8", "mysql9"])
 def test_compression_changes_nothing(name: str, request: pytest.FixtureRequest) -> None:

@@ -27,6 +27,7 @@ def test_bounds_are_checked() -> None:
         little(np.zeros(2, np.uint8), 0, 3)
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 @pytest.mark.skipif(CHECKED, reason="that would not end")
 def test_the_decoders_tests_pass_with_bounds_checks(tmp_path: Path) -> None:

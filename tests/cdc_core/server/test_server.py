@@ -281,6 +281,7 @@ def test_a_bad_start_exits_with_the_reason(conf: Path, capsys: pytest.CaptureFix
     assert "canal.properties:1: canal.metrics.pull.port" in capsys.readouterr().err
 
 
+@pytest.mark.in_turn
 @pytest.mark.integration
 def test_the_process_serves_and_ends_on_sigterm(conf: Path, mysql8: MySqlServer) -> None:
     """Health, status and a password in the environment; exit code 0, and no secret in the log."""

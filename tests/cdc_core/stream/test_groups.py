@@ -146,6 +146,7 @@ def test_a_start_after_xa_prepare(server: MySqlServer) -> None:
             assert "sluice copy" in error.hint
 
 
+@pytest.mark.in_turn
 def test_a_prepared_transaction_larger_than_the_ring(mysql8: MySqlServer, mariadb: MySqlServer) -> None:
     """It is read again and served in parts, and each row comes once."""
     for server in (mysql8, mariadb):

@@ -93,6 +93,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.in_turn
 @pytest.mark.integration
 def test_a_service_with_tls_is_asked_by_its_authority(tmp_path: Path) -> None:
     """`sluice server` answers over TLS alone, to commands that know the authority."""
@@ -129,6 +130,7 @@ def test_the_version_is_shown() -> None:
     assert json.loads(sluice("--json", "--version").stdout)["version"].startswith("0.")
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_waiting_statement_is_shown_and_decided_by_name(tmp_path: Path) -> None:
     """Only stops that wait for approval are listed; only what waits can be approved or rejected."""
@@ -212,6 +214,7 @@ def test_clients_are_shown_and_forgotten() -> None:
     assert ("unsubscribe", 1001) in destination.calls
 
 
+@pytest.mark.in_turn
 def test_a_reset_is_shown_before_it_is_done() -> None:
     """Nothing happens without --yes, nothing is skipped without --skip. Exactly one well-formed place is allowed."""
     destination = Destination()

@@ -187,6 +187,7 @@ def test_rows_are_printed(spark_remote: str, capsys: pytest.CaptureFixture[str])
     assert run("SHOW DATABASES", spark_remote, "", 1, as_json=True) == 0
 
 
+@pytest.mark.in_turn
 @pytest.mark.integration
 def test_nothing_that_writes_is_taken(spark_remote: str, tmp_path: Path) -> None:
     """However it is written. The error says what can be asked."""

@@ -122,6 +122,7 @@ def test_a_reset_shows_both_places_whole(console: io.StringIO, place: str) -> No
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.in_turn
 def test_a_real_terminal_shows_them_too() -> None:
     """A pseudo-terminal of 80 columns; nothing is cut with an ellipsis."""
     with opened(HttpDoor(Server(Destination()), "127.0.0.1", 0)) as door:

@@ -69,6 +69,7 @@ def test_parts_that_are_killed_are_started_again(up: Up, mysql8: MySqlServer) ->
     until(lambda: not any(map(psutil.pid_exists, parts)), 60)
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 @pytest.mark.timeout(900)
 def test_a_certificate_is_renewed_under_a_drain(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
@@ -115,6 +116,7 @@ def shown(port: int, authority: Authority) -> int:
     return x509.load_pem_x509_certificate(pem.encode()).serial_number
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 @pytest.mark.timeout(600)
 def test_a_table_has_a_name_in_the_spark_that_is_started(

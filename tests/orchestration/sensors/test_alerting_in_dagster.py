@@ -65,6 +65,7 @@ def ticks(dagster: Dagster) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.in_turn
 def test_each_trouble_is_told_once_whatever_starts_again(tmp_path: Path) -> None:
     """A web hook that refuses makes a red tick with the reason. When it takes messages it gets one, and after a restart
     of Dagster none, until the table goes on. The hook's URL is in no file of Dagster's: no log, tick or event."""

@@ -30,6 +30,7 @@ def page() -> Iterator[Page]:
         chromium.close()
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 @pytest.mark.timeout(600)
 def test_a_fresh_instance_shows_its_asset_graph(page: Page, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ def test_a_database_whose_creation_was_killed_is_made_anew(tmp_path: Path) -> No
     assert (metastore / "derby" / "seg0").is_dir()
 
 
+@pytest.mark.in_turn
 @pytest.mark.integration
 @pytest.mark.parametrize("folder", ["lake", "the;lake 'of' $x_%"])
 def test_databases_move_with_the_lake(folder: str, tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ def same(shop: Shop, tmp_path: Path, *tables: str) -> None:
         assert not found.differences, found
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_moments_are_those_of_the_rule(shop: Shop, tmp_path: Path) -> None:
     """By the stream, by a copy, and by the stream again, in keys too."""

@@ -116,6 +116,7 @@ def instance_of(shop: Shop, tmp_path: Path) -> Any:
     return config.load_instance(tmp_path / "conf", "shop")[0]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_lake_has_what_the_rules_make_of_the_source(shop: Shop, tmp_path: Path, engine: Engine) -> None:
     """By the stream, by a copy, and by the stream again; no value that is hidden is in any file or answer."""
@@ -256,6 +257,7 @@ def test_other_rules_make_the_table_anew(shop: Shop, tmp_path: Path) -> None:
     same(shop, "people")
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("engine", ENGINES)
 def test_rows_enter_and_leave_the_lake(shop: Shop, tmp_path: Path, engine: Engine) -> None:
     """By the stream with a key and without one, in claims of which no row is the lake's, by a copy, and compared."""
@@ -354,6 +356,7 @@ def test_a_generated_column_of_a_hidden_one_is_right_after_its_type_changed(shop
     same(shop, "paid")
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("engine", ENGINES)
 def test_computed_columns_are_those_of_the_source_rows(shop: Shop, tmp_path: Path, engine: Engine) -> None:
     """By the stream with a key and without one, by DDL, by a copy, and compared; a wrong value is found."""

@@ -43,6 +43,7 @@ def why(shop: LandedShop, rules: CatalogRules = RULES) -> str:
     return owed(shop.lake.lake, rules, CatalogNotes(shop.lake.lake, "shop", 1001).read())
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_tables_are_registered_and_follow_the_source(shop: LandedShop, hive: SparkConnect) -> None:
     """By name the rows are those at the path; a registration commits nothing; renames and drops move and remove names,
@@ -84,6 +85,7 @@ def test_tables_are_registered_and_follow_the_source(shop: LandedShop, hive: Spa
     assert not why(shop)
 
 
+@pytest.mark.in_turn
 def test_a_union_has_a_name_and_its_shards_have_none(shop: LandedShop, hive: SparkConnect) -> None:
     """By its name, too, it gets the columns that come later."""
     database, sessions = shop.database, shop.lake.sessions
@@ -107,6 +109,7 @@ def test_a_union_has_a_name_and_its_shards_have_none(shop: LandedShop, hive: Spa
     assert rows(sessions, f"SELECT id, n, shop FROM {database}.orders WHERE shop = '1'") == [(1, 5, "1")]
 
 
+@pytest.mark.in_turn
 def test_logs_histories_and_views_have_names(shop: LandedShop, hive: SparkConnect) -> None:
     """The view shows the table as of the end of its log. What somebody dropped comes back with its rows."""
     lake, sessions, database = shop.lake.lake, shop.lake.sessions, shop.database
@@ -132,6 +135,7 @@ def test_logs_histories_and_views_have_names(shop: LandedShop, hive: SparkConnec
     assert rows(sessions, f"SELECT id, v FROM {database}.t__now") == [(1, "x"), (2, "y")]
 
 
+@pytest.mark.in_turn
 def test_a_name_that_is_taken_stops_that_registration_alone(
     shop: LandedShop, hive: SparkConnect, tmp_path: Path
 ) -> None:
@@ -163,6 +167,7 @@ def test_a_name_that_is_taken_stops_that_registration_alone(
     assert set(said.failed) == {"C", "c"}
 
 
+@pytest.mark.in_turn
 def test_a_catalog_that_spark_does_not_know_holds_up_no_batch(shop: LandedShop, hive: SparkConnect) -> None:
     """The batch is acked, the registration is owed, and made up when the catalog is there."""
     lake = shop.lake.lake
@@ -196,6 +201,7 @@ def test_a_statement_that_comes_meanwhile_is_owed_still(shop: LandedShop, hive: 
     assert not why(shop)
 
 
+@pytest.mark.in_turn
 def test_a_table_that_somebody_registered_is_taken_over(shop: LandedShop, hive: SparkConnect) -> None:
     """It is the same table, by its path; it follows the source from then on."""
     lake, sessions, database = shop.lake.lake, shop.lake.sessions, shop.database
@@ -212,6 +218,7 @@ def test_a_table_that_somebody_registered_is_taken_over(shop: LandedShop, hive: 
     assert names(sessions, database) == {"b"}
 
 
+@pytest.mark.in_turn
 def test_a_view_is_known_by_its_log(shop: LandedShop, hive: SparkConnect) -> None:
     """A person's view is left alone, and of two tables whose views get one name the first has it: by merges and by
     registration."""
@@ -241,6 +248,7 @@ def test_a_view_is_known_by_its_log(shop: LandedShop, hive: SparkConnect) -> Non
     assert not why(shop)
 
 
+@pytest.mark.in_turn
 def test_views_follow_templates_and_drops(shop: LandedShop, hive: SparkConnect) -> None:
     """Also a drop that came while no registration ran."""
     lake, sessions, database = shop.lake.lake, shop.lake.sessions, shop.database

@@ -63,6 +63,7 @@ def check(shop: LandedShop, table: str) -> None:
     assert shop.current(table) == shop.source(table)
 
 
+@pytest.mark.in_turn
 def test_a_rule_computes_columns_of_every_version(shop: LandedShop) -> None:
     """In the log, the merged table, the history and the view, before and after a statement."""
     rule = TableRule(rename=(("v", "name"),), computed=(("label", "CONCAT_WS('-', CAST(id AS CHAR), UPPER(v))"),))
@@ -82,6 +83,7 @@ def test_a_rule_computes_columns_of_every_version(shop: LandedShop) -> None:
     assert shop.merged("t") == shop.now("t") == shop.current("t")
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("large", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_every_change_is_a_version(shop: LandedShop, monkeypatch: pytest.MonkeyPatch, *, large: bool) -> None:
     """Many of one key in one second, a key that changes, a row that goes and comes, a TRUNCATE. The same where parts
@@ -124,6 +126,7 @@ def test_every_change_is_a_version(shop: LandedShop, monkeypatch: pytest.MonkeyP
     assert bool(read) is large
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_it_begins_with_the_rows_of_the_table(shop: LandedShop) -> None:
     """Since when they were there is not known."""
@@ -142,6 +145,7 @@ def test_it_begins_with_the_rows_of_the_table(shop: LandedShop) -> None:
     check(shop, "t")
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_it_takes_what_came_without_its_log(shop: LandedShop) -> None:
     """Changes that were merged directly, in another mode; columns that come and go with their values."""
@@ -170,6 +174,7 @@ def test_it_takes_what_came_without_its_log(shop: LandedShop) -> None:
     assert {"n", "m"} <= shop.history("t")[0].keys()
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_rows_that_came_by_a_rename_came_then(shop: LandedShop) -> None:
     """Their first change says what they were; they were not there before the statement."""
@@ -192,6 +197,7 @@ def test_rows_that_came_by_a_rename_came_then(shop: LandedShop) -> None:
         assert found[1:] == versions
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_comparison_sees_the_sign_of_zero(shop: LandedShop) -> None:
     """It came without the log. Else the comparison of both would differ for ever."""
@@ -207,6 +213,7 @@ def test_a_comparison_sees_the_sign_of_zero(shop: LandedShop) -> None:
     assert len(shop.history("t")) == 5
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_comparison_closes_with_a_time_where_the_log_has_no_row(shop: LandedShop) -> None:
     """The time of its rows was over. Without an end a version that is closed would seem to last."""

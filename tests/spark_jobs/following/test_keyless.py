@@ -252,6 +252,7 @@ def test_where_it_is_not_certain_what_comes_again_the_table_waits(shop: LandedSh
     assert shop.merged("t") == before
 
 
+@pytest.mark.in_turn
 def test_a_table_that_has_fewer_copies_waits_alone(shop: LandedShop) -> None:
     """Its log goes on, and so does the other table."""
     shop.execute(TABLE, "CREATE TABLE other (v INT)", "INSERT INTO t VALUES ('a', 1, 0), ('a', 1, 0)")
@@ -267,6 +268,7 @@ def test_a_table_that_has_fewer_copies_waits_alone(shop: LandedShop) -> None:
     assert shop.merged("other") == shop.source("other")
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_statements_are_followed_after_the_whole_log(shop: LandedShop) -> None:
     """TRUNCATE, columns that come and go, and a table that is dropped and made again. What cancels out is passed."""
@@ -295,6 +297,7 @@ def test_statements_are_followed_after_the_whole_log(shop: LandedShop) -> None:
     assert shop.differences("t") == {"t": (0, 0, 0)}
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_part_of_which_delta_makes_no_commit_is_passed(shop: LandedShop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its copies cancel out: an empty commit has the version."""
@@ -311,6 +314,7 @@ def test_a_part_of_which_delta_makes_no_commit_is_passed(shop: LandedShop, monke
     assert shop.merged("t") == shop.source("t") == shop.now("t")
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_log_that_was_alone_empties_its_table(shop: LandedShop) -> None:
     """A TRUNCATE in the middle of what waits, because the mode was `append` meanwhile; without a table of before."""
@@ -327,6 +331,7 @@ def test_a_log_that_was_alone_empties_its_table(shop: LandedShop) -> None:
     assert shop.merged("t") == shop.source("t") == shop.now("t")
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_it_is_reloaded_from_its_log(shop: LandedShop) -> None:
     """From nothing, and from a version of before a rewind; what others did to it is undone."""

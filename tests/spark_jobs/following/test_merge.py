@@ -63,6 +63,7 @@ VALUES = (
 )
 
 
+@pytest.mark.in_turn
 def test_values_of_every_kind_come_by_the_log(shop: LandedShop) -> None:
     """Also after a geometry, and when the source has it no more."""
     shop.execute(f"CREATE TABLE t ({KINDS})", f"INSERT INTO t VALUES (1, {VALUES})", "INSERT INTO t (id) VALUES (2)")
@@ -76,6 +77,7 @@ def test_values_of_every_kind_come_by_the_log(shop: LandedShop) -> None:
     assert shop.differences("t") == {"t": (0, 0, 0)}
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_backlog_becomes_several_commits(shop: LandedShop) -> None:
     """Each part ends where a file of the log ends, and none is larger than it must be."""
@@ -170,6 +172,7 @@ def test_a_statement_of_a_dead_run_changes_nothing(
     assert shop.differences("t") == {"t": (0, 0, 0)}
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_table_that_refuses_rows_waits_alone_and_catches_up(shop: LandedShop) -> None:
     """The others go on, its log grows, the pause grows; mended it has everything."""
@@ -203,6 +206,7 @@ def test_a_table_that_refuses_rows_waits_alone_and_catches_up(shop: LandedShop) 
     assert shop.differences("bad", "good") == {"bad": (0, 0, 0), "good": (0, 0, 0)}
 
 
+@pytest.mark.in_turn
 def test_spark_that_is_away_ends_the_run_and_parks_nobody(shop: LandedShop) -> None:
     """It is no table's trouble."""
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40))", "INSERT INTO t VALUES (1, 'a')")

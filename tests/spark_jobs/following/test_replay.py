@@ -62,6 +62,7 @@ def test_a_log_replayed_into_an_empty_lake_is_the_source(shop: LandedShop, tmp_p
     assert shop.differences("t") == {"t": (0, 0, 0)}
 
 
+@pytest.mark.in_turn
 def test_a_table_that_waits_for_many_batches_catches_up(shop: LandedShop) -> None:
     """Each lands in a commit of its own. The other table goes on, and no batch is held up."""
     for table in ("bad", "good"):

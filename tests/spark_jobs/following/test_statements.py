@@ -23,6 +23,7 @@ def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Lan
         yield shop
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_table_whose_log_cannot_be_merged_stops_at_the_statement(shop: LandedShop) -> None:
     """With the reason of the merge; the other tables follow."""
@@ -43,6 +44,7 @@ def test_a_table_whose_log_cannot_be_merged_stops_at_the_statement(shop: LandedS
     assert shop.differences("good") == {"good": (0, 0, 0)}
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_table_goes_from_mode_to_mode(shop: LandedShop) -> None:
     """Merged, landed, merged while its log is behind, landed again: nothing is lost or twice."""
@@ -80,6 +82,7 @@ def test_a_claim_that_was_landed_and_merged_comes_again_without_the_log(shop: La
     assert shop.differences("t") == {"t": (0, 0, 0)}
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_log_that_was_there_alone_is_merged_with_its_truncations(shop: LandedShop) -> None:
     """The statements of that time were not followed; rows before the last TRUNCATE do not count."""
@@ -95,6 +98,7 @@ def test_a_log_that_was_there_alone_is_merged_with_its_truncations(shop: LandedS
     assert shop.differences("t") == {"t": (0, 0, 0)}
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_tables_that_are_renamed_and_changed_in_one_claim(shop: LandedShop) -> None:
     """To a name that had a log, in a pair, in a chain, without a key: tables and histories are right, also where the

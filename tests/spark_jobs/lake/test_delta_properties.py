@@ -45,6 +45,7 @@ def test_the_key_has_statistics(table: TableSchema, indexed: str | None) -> None
     assert found["delta.logRetentionDuration"] == "interval 10 days"
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 @pytest.mark.integration
 def test_files_show_the_range_of_a_late_key(spark_remote: str, tmp_path: Path) -> None:

@@ -85,6 +85,7 @@ def test_an_older_ledger_gets_the_stops(tmp_path: Path) -> None:
     assert list(ledger.stops()) == ["s.a"]
 
 
+@pytest.mark.in_turn
 def test_its_files_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a hundred batches the small files are gone a while later, and old commits with them; what it says stays."""
     monkeypatch.setattr(tidy, "EVERY", 10)

@@ -106,6 +106,7 @@ def test_notes_and_writer(lake: Lake) -> None:
     assert lake.folders_in(f"{lake.root}/_sluice/probe") == []
 
 
+@pytest.mark.in_turn
 def test_two_processes_lose_no_commit(lake: Lake) -> None:
     """Each append of two writers that race is a version of its own, and there once."""
     path = made(lake, "t")

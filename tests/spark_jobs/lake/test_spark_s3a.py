@@ -26,6 +26,7 @@ def spark(object_store: str, tmp_path: Path) -> Iterator[SparkSession]:
         yield session
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_writers_that_race_lose_no_commit(spark: SparkSession, object_store: str) -> None:
     """Every row of three writers is there once: two are delta-rs', one is Spark's."""

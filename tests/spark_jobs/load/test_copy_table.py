@@ -36,6 +36,7 @@ def damage(shop: Shop, table: str) -> None:
     DeltaTable(shop.lake.lake.path(shop.database, table)).delete("id % 2 = 0")
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_damaged_table_is_reloaded_and_followed_on(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
     """With a key, without one, and with names that need column mapping: at rest, twice at one place, and afterwards.

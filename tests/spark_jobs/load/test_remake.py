@@ -58,6 +58,7 @@ def damage(shop: LandedShop) -> None:
         spark.sql(f"DELETE FROM {there} WHERE id = 1").collect()
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_from_nothing_and_from_an_earlier_version(shop: LandedShop) -> None:
     """What others did is undone and reported, and the place stays: what waits in the log is merged afterwards."""

@@ -50,6 +50,7 @@ class AtCall:
         return self._function(*given, **named)
 
 
+@pytest.mark.in_turn
 def test_small_tables_are_read_at_one_place(loader: Loader, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """None is loaded by itself; all have one low and one high, and progress counts tables and rows."""
     monkeypatch.setattr(Loader, "table", None)

@@ -136,6 +136,7 @@ def adopted(shop: Shop, table: str) -> bool:
     return not [name for name in files if name.startswith("part-")]
 
 
+@pytest.mark.in_turn
 def test_a_new_table_is_made_of_the_staged_files(
     mysql8: MySqlServer, spark_remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +172,7 @@ def test_a_new_table_is_made_of_the_staged_files(
         assert shop.differences("t", "killed") == {"t": (0, 0, 0), "killed": (0, 0, 0)}
 
 
+@pytest.mark.in_turn
 def test_a_table_that_is_there_takes_the_staged_files(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
     """Spark has written it, with deletion vectors, and its rows are wrong. Changes come while it is read. What Spark
     reads after it, and of before, is right, and the stream goes on."""

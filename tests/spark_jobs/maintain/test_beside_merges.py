@@ -37,6 +37,7 @@ def pieces(shop: LandedShop) -> str:
     return path
 
 
+@pytest.mark.in_turn
 def test_no_claim_is_held_for_a_table_that_follows_its_log(shop: LandedShop) -> None:
     """Its small files become one, while nothing waits to be claimed and without a pause."""
     path = pieces(shop)
@@ -45,6 +46,7 @@ def test_no_claim_is_held_for_a_table_that_follows_its_log(shop: LandedShop) -> 
     assert shop.differences("t") == {"t": (0, 0, 0)}
 
 
+@pytest.mark.in_turn
 def test_a_history_is_maintained_too(shop: LandedShop) -> None:
     """Its small files become one, its versions stay, and it goes on."""
     pieces(shop)
@@ -65,6 +67,7 @@ def test_a_history_is_maintained_too(shop: LandedShop) -> None:
     assert shop.current("t") == shop.source("t")
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "limits", [AS_SHIPPED, RewriteLimits(ordered=1, least=1, small=1, file=2_000)], ids=["small", "large"]
 )

@@ -77,6 +77,7 @@ def names(shop: Shop) -> set[str]:
     return {str(name) for name in shop.lake.lake.open(path_of(shop)).file_uris()}
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_merge_meets_few_files_once_the_table_is_in_order(shop: Shop) -> None:
     """No row, property or txnVersion changes; a table in order is left alone, and what comes later is right."""
@@ -105,6 +106,7 @@ def test_a_merge_meets_few_files_once_the_table_is_in_order(shop: Shop) -> None:
     assert shop.differences("t") == RIGHT
 
 
+@pytest.mark.in_turn
 def test_only_a_large_table_is_put_in_order(shop: Shop) -> None:
     """By its bytes, without a key of the configuration."""
     by_id(shop)
@@ -112,21 +114,18 @@ def test_only_a_large_table_is_put_in_order(shop: Shop) -> None:
     assert (found.compacted, found.ordered, len(names(shop))) == (False, None, SCATTERED)
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("key", "rows"),
-    tiers(
-        [
-            ("a TINYINT, b VARCHAR(20), PRIMARY KEY (a, b)", "n % 3, CONCAT('it''s ', n), n"),
-            ("id BIGINT UNSIGNED PRIMARY KEY", "18446744073709551615 - n, n"),
-            ("id DATETIME(6) PRIMARY KEY", "TIMESTAMP('2024-01-01') + INTERVAL n SECOND, n"),
-        ],
-        turns=[
-            ("id CHAR(40) PRIMARY KEY", "SHA1(n), n"),
-            ("d DATE, id BIGINT UNSIGNED, PRIMARY KEY (d, id)", "DATE('2024-01-01') + INTERVAL n % 400 DAY, n, n"),
-            ("`the id` INT PRIMARY KEY", "n, n"),
-        ],
-    ),
+    [
+        ("a TINYINT, b VARCHAR(20), PRIMARY KEY (a, b)", "n % 3, CONCAT('it''s ', n), n"),
+        ("id BIGINT UNSIGNED PRIMARY KEY", "18446744073709551615 - n, n"),
+        ("id DATETIME(6) PRIMARY KEY", "TIMESTAMP('2024-01-01') + INTERVAL n SECOND, n"),
+        ("id CHAR(40) PRIMARY KEY", "SHA1(n), n"),
+        ("d DATE, id BIGINT UNSIGNED, PRIMARY KEY (d, id)", "DATE('2024-01-01') + INTERVAL n % 400 DAY, n, n"),
+        ("`the id` INT PRIMARY KEY", "n, n"),
+    ],
 )
 def test_keys_of_other_kinds(shop: Shop, key: str, rows: str) -> None:
     """Rows stay as they are; once in order the table is left alone. A key whose bounds SQL cannot spell, or whose

@@ -57,6 +57,7 @@ def versions(shop: LandedShop, table: str = "t") -> list[int]:
     return sorted(pa.table(log_of(shop, table).to_pyarrow_table()).column(VERSION).to_pylist())
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_what_the_table_had_for_a_week_goes(shop: LandedShop) -> None:
     """What it had not then stays, merged since or not. Ends, merges and the view stay right, with a rewind as well."""
@@ -91,6 +92,7 @@ def test_what_the_table_had_for_a_week_goes(shop: LandedShop) -> None:
     assert shop.now("t") == shop.source("t") == shop.merged("t")
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_view_of_before_these_rows_is_rebuilt_first(shop: LandedShop) -> None:
     """It reads an earlier version of the table, and what went is not there: without a view the rows stay."""
@@ -126,6 +128,7 @@ def test_a_time_in_the_future_keeps_nothing(shop: LandedShop) -> None:
     assert versions(shop) == []
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_what_waits_to_be_merged_stays(shop: LandedShop) -> None:
     """However old it is: of a table that waits after a failure, and of one that was never merged."""
@@ -165,6 +168,7 @@ def test_a_log_alone_loses_rows_only_where_it_is_said(shop: LandedShop) -> None:
         shop.merger().whole(shop.named("t"))
 
 
+@pytest.mark.in_turn
 def test_an_append_that_meets_a_deletion_is_done_again(shop: LandedShop, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the same run, and once: delta-rs refuses the one that was under way."""
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))", "INSERT INTO t VALUES (1, 'a')")

@@ -57,6 +57,7 @@ class Run(threading.Thread):
         self.merged += Follow(works, self._parking, lambda: ["shop.t"], pace).run()
 
 
+@pytest.mark.in_turn
 def test_a_slow_statement_gets_its_turn(service: Feed, sessions: Sessions, tmp_path: Path) -> None:
     """While it runs the log is not merged, and afterwards it is."""
     lake, tries = Lake(tmp_path), list[bool]()

@@ -89,6 +89,7 @@ def parquet(shop: Shop) -> list[Path]:
     return sorted(Path(path_of(shop)).rglob("*.parquet"))
 
 
+@pytest.mark.in_turn
 def test_small_files_become_one_and_old_ones_go(shop: Shop) -> None:
     """Rows, properties and the place of the stream stay, and a claim that waits is given back; later changes apply.
     Files that left the table a week ago go, and no others: an older version of this week can still be read."""
@@ -129,6 +130,7 @@ def test_small_files_become_one_and_old_ones_go(shop: Shop) -> None:
     assert not left.exists()
 
 
+@pytest.mark.in_turn
 def test_checksums_go_with_their_commits(shop: Shop) -> None:
     """Spark's, of commits that delta-rs has deleted. Those of today and of what is there stay, and Spark reads on."""
     pieces(shop)
@@ -152,6 +154,7 @@ def test_checksums_go_with_their_commits(shop: Shop) -> None:
     assert shop.differences("t") == RIGHT
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_beside_a_run_that_stays_a_claim_is_needed(shop: Shop) -> None:
     """Where nothing waits, small files stay, and the metadata say so; with a row that waits they go."""
@@ -184,6 +187,7 @@ def test_what_is_not_its_own_is_left_alone(shop: Shop, tmp_path: Path, capsys: p
     assert state_of(shop).version == version + 1
 
 
+@pytest.mark.in_turn
 def test_a_table_is_brought_to_what_readers_read(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Vectors and a feature that nothing needs go, what defs.yaml declares comes, and no row changes. What comes from
     then on applies; done again there is nothing to do."""
@@ -219,6 +223,7 @@ def test_a_table_is_brought_to_what_readers_read(shop: Shop, monkeypatch: pytest
     assert shop.differences("t") == RIGHT
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_the_command_does_what_a_defs_yaml_declares(shop: Shop, tmp_path: Path) -> None:
     """With --defs the table gets the layout of the file, and without it keeps that one. A folder without the
@@ -255,6 +260,7 @@ def test_the_command_does_what_a_defs_yaml_declares(shop: Shop, tmp_path: Path) 
     assert shop.differences("t") == RIGHT
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_table_keeps_the_layout_to_which_it_was_brought(shop: Shop) -> None:
     """Without a defs.yaml too: it notes it, and a property that somebody removed comes back. Another layout takes its

@@ -91,6 +91,7 @@ def trial(mysql8: MySqlServer, remote: str, object_store: str, tmp_path: Path) -
         yield trial
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_spark_finds_a_unions_files(lake: Lake, spark: SparkSession) -> None:
     """As delta-rs does, with whose a row is, and by that column."""
@@ -102,6 +103,7 @@ def test_spark_finds_a_unions_files(lake: Lake, spark: SparkSession) -> None:
         assert sorted(ids) == [number, 10 + number]
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_union_is_the_sum_of_its_sources(trial: UnionTrial) -> None:
     """Of a real source, by Spark's statements in the store: tables that are made, merged and altered, a table that is

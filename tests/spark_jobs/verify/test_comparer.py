@@ -259,6 +259,7 @@ def test_zero_dates_as_text(mysql8: MySqlServer, tmp_path: Path) -> None:
         assert found(shop, "t") == (3, 3, 0, 0, 3)
 
 
+@pytest.mark.in_turn
 def test_nothing_rests(mysql8: MySqlServer, tmp_path: Path) -> None:
     """Others write the same rows all the time, back and forth, and a run applies them. Wrong rows are reported, and
     no other, although the lake is behind."""
@@ -275,6 +276,7 @@ def test_nothing_rests(mysql8: MySqlServer, tmp_path: Path) -> None:
                 assert found(shop, "t")[2:] == (2, 0, 3)
 
 
+@pytest.mark.in_turn
 def test_nothing_rests_without_a_key(mysql8: MySqlServer, tmp_path: Path) -> None:
     """The same of rows that are counted, and of many that differ in a table with a key, by an account that may keep
     writes waiting for a moment."""

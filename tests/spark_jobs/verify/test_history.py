@@ -38,6 +38,7 @@ def damage(shop: LandedShop, statement: str) -> None:
         spark.sql(statement.format(h=f"delta.`{path}`"))
 
 
+@pytest.mark.in_turn
 def test_damage_is_found_and_what_is_behind_is_not_damage(shop: LandedShop) -> None:
     """A row that is gone, another value, a second current version of a key; then changes that the log has, and those
     that the table has and the history has not."""
@@ -81,6 +82,7 @@ def test_damage_is_found_and_what_is_behind_is_not_damage(shop: LandedShop) -> N
     assert found.differences == 1
 
 
+@pytest.mark.in_turn
 def test_a_dropped_table_has_no_current_rows(shop: LandedShop) -> None:
     """Nor has one that was emptied; a rewind changes nothing."""
     shop.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(40))", "INSERT INTO t VALUES (1, 'a'), (2, 'b')")

@@ -112,6 +112,7 @@ def test_what_differs_is_brought_right(shop: Shop) -> None:
     assert shop.warnings == []
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_a_table_of_no_batch(shop: Shop) -> None:
     """A reset begins an epoch without a batch; its first one comes after the repair."""
@@ -129,6 +130,7 @@ def test_a_table_of_no_batch(shop: Shop) -> None:
     assert shop.differences("t") == RIGHT
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_the_command(shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 1 without `--repair`, with the remedy; 0 with it; then there is nothing left to repair."""

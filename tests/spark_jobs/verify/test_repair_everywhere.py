@@ -48,6 +48,7 @@ def in_lake(shop: Shop, table: str, statement: str) -> None:
                 raise
 
 
+@pytest.mark.in_turn
 def test_on_another_server(mysql57: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
     """Rows that are gone, changed, or added. What the stream brings later applies without a warning."""
     with opened_shop(mysql57, spark_remote, tmp_path) as shop:

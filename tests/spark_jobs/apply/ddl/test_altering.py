@@ -59,6 +59,7 @@ def columns(trial: LakeTrial) -> list[tuple[str, str, str]]:
     return [(column.name, column.type, column.comment) for column in trial.state("t").columns]
 
 
+@pytest.mark.in_turn
 def test_columns_change_in_place(trial: LakeTrial) -> None:
     """Names, order and comments are the source's; later rows of the new definition follow."""
     text = (
@@ -113,6 +114,7 @@ def test_new_columns_and_comments_need_no_spark(trial: LakeTrial) -> None:
     assert (trial.state("t").dropped, len(trial.rows("t"))) == (True, 3)
 
 
+@pytest.mark.in_turn
 def test_the_first_column_gets_another_name_and_goes(trial: LakeTrial) -> None:
     """No step of a statement counts on a column that the step before it changed."""
     texts = ("ALTER TABLE t MODIFY s VARCHAR(20) FIRST", "ALTER TABLE t RENAME COLUMN s TO w", "ALTER TABLE t DROP w")

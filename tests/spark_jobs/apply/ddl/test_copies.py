@@ -31,6 +31,7 @@ def test_the_statistics_are_of_now(name: str, request: pytest.FixtureRequest) ->
         assert copies._rows(source, f"{database}.u") == 0
 
 
+@pytest.mark.in_turn
 def test_a_copy_larger_than_thought_is_given_up(
     mysql8: MySqlServer, spark_remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ def test_many_tables_are_made_with_their_rows_in_one_claim(trial: LakeTrial) -> 
     }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("died", [None, 1, 2, 3])
 def test_statements_among_rows_of_other_tables_come_in_one_claim(
     trial: LakeTrial, monkeypatch: pytest.MonkeyPatch, died: int | None
@@ -132,6 +133,7 @@ def test_statements_among_rows_of_other_tables_come_in_one_claim(
     assert trial.rows("orders") == {(7, "x"): 1}
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("died", [None, 1, 2, 3, 4])
 def test_statements_on_several_tables_among_rows_of_others_come_in_one_claim(
     trial: LakeTrial, monkeypatch: pytest.MonkeyPatch, died: int | None
