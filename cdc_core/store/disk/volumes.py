@@ -149,15 +149,24 @@ class Volumes:
     def _begin_after_gap(self, sequence: int) -> None:
         """Removes all volumes where the log has let go of events that lie between them and the next one. It let go of
         theirs before, and what comes after a gap is not used."""
-        if any(one.extent.last.sequence < sequence for held in self._held[-1:] for one in held.records[-1:]):
+        last = next((held.records[-1] for held in reversed(self._held) if held.records), None)
+        if last is None or last.extent.last.sequence >= sequence:
+            return
+        if self._held[-1].records:
             self._new()
-            while len(self._held) > 1:
-                self._held.pop(0).volume.remove()
+        while len(self._held) > 1:
+            self._remove_first()
+
+    def _remove_first(self) -> None:
+        """Raises OSError; then it is still held. One that stayed on disk alone would leave a gap behind it."""
+        self._held[0].volume.remove()
+        del self._held[0]
 
     def forget(self, sequence: int) -> None:
-        """Removes the first volumes, as far as all of them ends at or before a sequence. The last one stays."""
+        """Removes the first volumes, as far as all of them ends at or before a sequence. The last one stays. Raises
+        OSError."""
         while len(self._held) > 1 and all(one.extent.last.sequence <= sequence for one in self._held[0].records):
-            self._held.pop(0).volume.remove()
+            self._remove_first()
 
     def schemas(self) -> set[int]:
         """The numbers of the definitions that the records have."""

@@ -207,6 +207,41 @@ def test_what_comes_after_a_gap_is_there_again(tmp_path: Path, volume_bytes: int
     goes_on(volumes, parts, tmp_path)
 
 
+def test_a_volume_that_cannot_be_removed_yet_is_removed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left on disk alone it would be followed by a gap, and nothing after it would be used."""
+    writer = Writer(tmp_path)
+    stored = [writer.put(rows) for rows in range(1, 9)]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", _refused)
+        with pytest.raises(OSError, match="denied"):
+            writer.volumes.forget(stored[-1].end)
+    writer.volumes.forget(stored[-1].end)
+    writer.volumes.close()
+
+    parts = opened(tmp_path)[1]
+    assert parts[-1].end == stored[-1].end
+    assert len(list(tmp_path.glob("*.volume"))) == 1
+
+
+def test_a_gap_behind_volumes_that_cannot_be_removed_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The segment is written when they are gone."""
+    volumes, first = Volumes(tmp_path, registry(), 1), segment(block(transaction(1)), Mark())
+    volumes.open(OWNER)
+    volumes.append(first)
+    between = segment(block(transaction(2), start=1000), first.at(first.end))
+    later = segment(block(transaction(3), start=2000), between.at(between.end))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", _refused)
+        for _ in range(2):
+            with pytest.raises(OSError, match="denied"):
+                volumes.append(later)
+    volumes.append(later)
+    volumes.close()
+    assert events_of(opened(tmp_path)[1]) == events_of([later])
+
+
 def test_a_store_of_another_source_is_removed(tmp_path: Path) -> None:
     """So is one that other filters annotated: what belongs to it is compared as a whole."""
     writer = Writer(tmp_path)
@@ -246,3 +281,7 @@ def test_rows_of_a_definition_that_was_lost_are_not_used(tmp_path: Path) -> None
     definitions.write_bytes(definitions.read_bytes()[:-1])
 
     assert opened(tmp_path)[1] == []
+
+
+def _refused(*_: object, **__: object) -> None:
+    raise OSError(errno.EACCES, os.strerror(errno.EACCES))
