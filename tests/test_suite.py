@@ -33,12 +33,15 @@ def test_no_test_module_imports_another() -> None:
 
 
 def test_no_test_that_kills_or_draws_waits_for_its_turn() -> None:
-    """The suites of kills, faults, states and properties run whole every day."""
+    """The suites of kills, faults, states and properties run whole every day, as does each other test that kills a
+    process or draws at random."""
     waiting: list[str] = []
     for path in MODULES:
-        whole = {"faults", "chaos", "stateful"} & {*path.parts} or "pytest.mark.fault" in path.read_text()
-        for node in ast.walk(ast.parse(path.read_text())):
-            marks = [ast.unparse(one) for one in getattr(node, "decorator_list", ())]
-            if "pytest.mark.in_turn" in marks and (whole or any(mark.startswith("given(") for mark in marks)):
-                waiting.append(f"{path.relative_to(TESTS)}: {getattr(node, 'name', '')}")
+        text = path.read_text()
+        whole = {"faults", "chaos", "stateful"} & {*path.parts} or "pytest.mark.fault" in text
+        for node in (one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.FunctionDef)):
+            source = ast.unparse(node)  # with its decorators
+            kills_or_draws = any(word in source for word in ("@given(", ".kill(", "SIGKILL", "Random("))
+            if "pytest.mark.in_turn" in map(ast.unparse, node.decorator_list) and (whole or kills_or_draws):
+                waiting.append(f"{path.relative_to(TESTS)}: {node.name}")
     assert waiting == []

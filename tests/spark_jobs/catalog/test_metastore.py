@@ -81,7 +81,6 @@ def test_a_metastore_that_dies_holds_up_no_batch(shop: LandedShop, world: World)
     assert rows(sessions, f"SELECT id FROM {database}.b") == [(2,)]
 
 
-@pytest.mark.in_turn
 def test_names_and_views_outlive_a_spark(shop: LandedShop, world: World) -> None:
     """Another one of the same metastore reads the table, and its view as of the end of the log."""
     lake, database = shop.lake.lake, shop.database
