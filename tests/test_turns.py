@@ -50,7 +50,7 @@ def test_what_failed_runs_once_more(tmp_path: Path) -> None:
 
 
 def test_processes_that_read_other_tests_fail_the_run(tmp_path: Path) -> None:
-    """At once: no test failed, so a second run would leave none out, and takes hours in one process."""
+    """At once: no test failed, so a second run would be of all tests, in one process, and take hours."""
     code, printed = _run(tmp_path, "-n", "2", test_apart=_APART)
     assert "Different tests were collected" in printed
     assert code == 1

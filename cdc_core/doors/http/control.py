@@ -19,7 +19,9 @@ from cdc_core.server.server import CanalServer
 from cdc_core.source.start.tree import ByGtid
 
 _FAILURE = {"application/json": {"schema": {"$ref": f"#/components/schemas/{answers.Failure.__name__}"}}}
-_FAILURES: dict[int | str, dict[str, Any]] = {  # with a model each, FastAPI would make 200 validators of it
+_FAILURES: dict[
+    int | str, dict[str, Any]
+] = {  # `default` defines the schema; FastAPI builds a validator for each `model`
     400: {"content": _FAILURE, "description": "Malformed request"},
     401: {"content": _FAILURE, "description": "No token, or a wrong one"},
     404: {"content": _FAILURE, "description": "Unknown destination"},

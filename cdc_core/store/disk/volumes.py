@@ -122,8 +122,8 @@ class Volumes:
     # -- write
 
     def append(self, segment: Segment) -> StoredSegment:
-        """Writes a segment. It replaces what was written from its first event on. Raises OSError; then nothing is
-        changed that the log has."""
+        """Writes a segment. It replaces what was written from its first event on. Raises OSError; then all that
+        the log has is as before."""
         self._numbers.keep()
         what = record(segment)
         self._begin_after_gap(what.extent.first.sequence)
@@ -147,8 +147,8 @@ class Volumes:
         return self._held[-1]
 
     def _begin_after_gap(self, sequence: int) -> None:
-        """Removes all volumes where the log has let go of events that lie between them and the next one. It let go of
-        theirs before, and what comes after a gap is not used."""
+        """Removes all volumes if they end before a sequence. The log has freed the events in between without writing
+        them, so it has freed those of the volumes, too. Recovery would not use a segment that follows a gap."""
         last = next((held.records[-1] for held in reversed(self._held) if held.records), None)
         if last is None or last.extent.last.sequence >= sequence:
             return
@@ -158,7 +158,7 @@ class Volumes:
             self._remove_first()
 
     def _remove_first(self) -> None:
-        """Raises OSError; then it is still held. One that stayed on disk alone would leave a gap behind it."""
+        """Raises OSError; then the volume is still held, and removed later. Forgotten on disk it would leave a gap."""
         self._held[0].volume.remove()
         del self._held[0]
 
