@@ -36,6 +36,7 @@ from tests.faults.points import VARIABLE, Points
 from tests.support.bank import DATABASE, TABLES, Bank
 from tests.support.judge.verify import Reader, verify
 from tests.support.servers import discard
+from tests.support.waiting import pause_after
 
 PARTS = ("service", "run", "spark", "zookeeper", "mysql")
 _T = TypeVar("_T")
@@ -171,13 +172,14 @@ class Stack:
 
     def wait(self, what: str, seconds: float, look: Callable[[], _T | None]) -> _T:
         """The first answer that is neither None nor False; a SluiceError counts as no answer."""
-        deadline = time.monotonic() + seconds
+        start = time.monotonic()
         while True:
             with suppress(SluiceError):
                 if found := look():
                     return found
-            assert time.monotonic() < deadline, f"{what}: not within {seconds:.0f} s; see {self.state}"
-            time.sleep(0.1)
+            waited = time.monotonic() - start
+            assert waited < seconds, f"{what}: not within {seconds:.0f} s; see {self.state}"
+            time.sleep(pause_after(waited))
 
     def drained(self) -> bool:
         """Whether nothing is claimed, waiting, or still to be read."""

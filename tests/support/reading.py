@@ -12,14 +12,16 @@ from cdc_core.contract.status import Status
 from cdc_core.position import EntryPosition
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.snapshot.binlog import reaches
+from tests.support.waiting import pause_after
 
 
 def until_read(status: Callable[[], Status], mysql: MySqlServer, seconds: float = 60.0) -> EntryPosition:
     """Waits until the service has read all that the server has written by now. Returns where that ends."""
-    end, deadline = EntryPosition(*mysql.position()), time.monotonic() + seconds
+    end, start = EntryPosition(*mysql.position()), time.monotonic()
     while not nothing_between(mysql, (told := status()).position, end):
-        assert time.monotonic() < deadline, (end, told)
-        time.sleep(0.02)
+        waited = time.monotonic() - start
+        assert waited < seconds, (end, told)
+        time.sleep(pause_after(waited))
     return end
 
 
