@@ -13,6 +13,7 @@ from cdc_core.errors import ConfigError
 from cdc_core.meta.nodes import MemoryNodes
 from cdc_core.stream import prepared_groups, settle
 from orchestration.stack.mysql.server import MySqlServer
+from tests.support import waiting
 from tests.support.captures import CLIENT, config, running, until
 from tests.support.changes import changes, left, run, xa
 from tests.support.servers import MySqlFactory, purge
@@ -100,7 +101,15 @@ def compressed(server: MySqlServer, database: str) -> None:
             run(one, "SET SESSION binlog_transaction_compression = ON")
         values = ", ".join(f"({number}, REPEAT('x', 50))" for number in range(3000))
         xa(one, "'big'", f"INSERT INTO t VALUES {values}", "UPDATE t SET v = 'w' WHERE id % 2", "DELETE FROM t LIMIT 9")
-    server.execute("INSERT INTO m VALUES (1, 'a')", "XA COMMIT 'big'", database=database)
+    server.execute("INSERT INTO m VALUES (1, 'a')", database=database)
+
+    def committed() -> bool:
+        with suppress(pymysql.err.OperationalError):  # the transaction is unknown until its session has ended
+            server.execute("XA COMMIT 'big'", database=database)
+            return True
+        return False
+
+    waiting.until(committed)
 
 
 @pytest.mark.parametrize("scenario", [transactions, compressed])
