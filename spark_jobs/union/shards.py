@@ -14,6 +14,7 @@ from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.failures import first_line
 from spark_jobs.lake.features import VECTORS, features_of
 from spark_jobs.lake.folders import folder_of, name_of
+from spark_jobs.lake.record import DROPPED
 from spark_jobs.lake.remedy import copy_hint
 from spark_jobs.lake.state import DESTINATION
 from spark_jobs.lake.tables import Lake
@@ -89,8 +90,9 @@ def _owner(path: str) -> str:
 
 
 def _read(lake: Lake, union: Union, shard: ShardTable, values: Mapping[str, str]) -> ShardTable:
-    """Returns the shard as its table is; without files if it has none, or one without an owner, as a killed switch
-    leaves it. Raises TableStopped for a table that no union can have."""
+    """Returns the shard as its table is. Without columns and files if it has none, or one without an owner, as a killed
+    switch leaves it, or one whose rows went away or to another name: its values are free. Raises TableStopped for a
+    table that no union can have."""
     destination = lake.unions.destination
     path = lake.path(*split_name(shard.name))
     try:
@@ -101,7 +103,8 @@ def _read(lake: Lake, union: Union, shard: ShardTable, values: Mapping[str, str]
         hint = f"Restore its _delta_log. {copy_hint(destination, shard.name)}"
         message = f"the Delta table is damaged: {first_line(error)}"
         raise TableStopped(message, place=shard.name, hint=hint) from error
-    if table.metadata().configuration.get(DESTINATION) != destination:
+    properties = table.metadata().configuration
+    if properties.get(DESTINATION) != destination or (DROPPED in properties and not table.file_uris()):
         return shard
     _check(table, shard.name, destination)
     files = files_of_shard(table, path.removeprefix(f"{lake.path(*split_name(union.table))}/"), values)

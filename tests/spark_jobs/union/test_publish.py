@@ -19,6 +19,7 @@ from cdc_core.errors import LakeError
 from cdc_core.schema.names import split_name
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.features import MAPPING
+from spark_jobs.lake.record import DROPPED
 from spark_jobs.lake.state import DESTINATION, TABLE
 from spark_jobs.lake.tables import Lake
 from spark_jobs.lake.unions import Union, Unions
@@ -420,3 +421,19 @@ def mapped(path: Path, column: str, in_file: str, partitions: list[str]) -> None
     (path / "_delta_log").mkdir(parents=True)
     lines = [{"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}, {"metaData": made}]
     (path / "_delta_log" / f"{0:020}.json").write_text("\n".join(map(json.dumps, lines)))
+
+
+@pytest.mark.parametrize(("before", "after"), [("shop_2", "shop_1"), ("shop_1", "shop_2")])
+def test_a_shard_that_is_renamed_keeps_its_values(tmp_path: Path, before: str, after: str) -> None:
+    """The old name has none then, whichever of the two comes first: the rows are there once, and nothing is refused."""
+    union = Union("shop.orders", r"shop_.+\.orders_(.+)", ("no",))
+    lake = lake_of(tmp_path, union=union)
+    write(lake, f"{before}.orders_7", {"id": [1, 2]})
+    publish(lake, union)
+    write(lake, f"{after}.orders_7", {"id": [1, 2, 3]})
+    retired = lake.open(lake.path(before, "orders_7"))
+    retired.delete()
+    retired.alter.set_table_properties({DROPPED: "mysql-bin.000001:4"}, raise_if_not_exists=False)
+    done = publish(lake, union)
+    assert done.refused == {}
+    assert rows(lake) == [{"id": number, "no": "7"} for number in (1, 2, 3)]
