@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from cdc_core.client.connector import Connector
 from cdc_core.config import InstanceConfig
 from cdc_core.contract.snapshot import FIRST_START, Snapshot
-from cdc_core.errors import SluiceError, SourceChanged, SourceUnavailable
+from cdc_core.errors import ConfigError, SluiceError, SourceChanged, SourceUnavailable
 from cdc_core.schema.names import full_name, split_name
 from cdc_core.schema.table import TableSchema
 from spark_jobs.expectations.expectation import NO_EXPECTATIONS, Expectations
@@ -46,7 +46,7 @@ _TRIES = 2  # the first, and one more after the definition or the server changed
 @dataclass(frozen=True, slots=True)
 class Loader:
     """Loads tables of one destination. `instance` says how to reach the source. `expectations` are evaluated before the
-    rows are in their table."""
+    rows are in their table. `captured`: names that the service has given."""
 
     connector: Connector
     instance: InstanceConfig
@@ -55,6 +55,7 @@ class Loader:
     manner: Manner = field(default_factory=Manner)
     run_id: str = ""
     expectations: Expectations = NO_EXPECTATIONS
+    captured: set[str] = field(default_factory=set, repr=False)
 
     def table(
         self,
@@ -69,8 +70,9 @@ class Loader:
         source's server or the epoch changed meanwhile. A table that the source does not have keeps its rows. If this
         ends early, the rows that were read stay, and the next load continues with them. `owner`: of its snapshot.
 
-        Raises SourceError, SourceUnavailable, LakeError, DecodeError, TableStopped; SessionError while another run
-        reads the table, or if the snapshot was cancelled. After each error the lake's table is as it was.
+        Raises SourceError, SourceUnavailable, LakeError, DecodeError, TableStopped; ConfigError for a table that is not
+        captured; SessionError while another run reads the table, or if the snapshot was cancelled. After each error the
+        lake's table is as it was.
         """
         self.lake.check_writable()
         return _TableLoad(self, database, table, owner or self._owner(), report, sleep).tried()
@@ -95,7 +97,8 @@ class Loader:
         known, small = Catalogue({}, {}), None
         with suppress(SluiceError):  # each table says so
             source, dates = self.source(), self.instance.zero_dates
-            known = catalogue(source, [split_name(name) for name in names])
+            self.captured.update(one.name for one in self.connector.tables())
+            known = catalogue(source, [split_name(name) for name in names if name in self.captured])
             small = SmallTables(self.connector, source, self.cutover(source), self.manner, dates, owner, sleep)
         yield from Several(names, known, alone, small, report, sleep).each()
 
@@ -143,6 +146,18 @@ class Loader:
         """Returns the staging of a snapshot."""
         return Staging(self.lake, self.connector.destination, snapshot_id)
 
+    def check_captured(self, schema: TableSchema, name: str) -> None:
+        """Raises ConfigError for a table that the service does not capture under that name: nothing would bring its
+        changes."""
+        if name not in self.captured:
+            self.captured.update(one.name for one in self.connector.tables())
+        if schema.name == name and name in self.captured:
+            return
+        known = sorted(self.captured)
+        shown = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
+        hint = f"Name a captured table, or take it into the filter first. Captured: {shown or 'none'}."
+        raise ConfigError(f"{name} is not captured", place=self.connector.destination, hint=hint)
+
     def source(self) -> Source:
         """Returns the server that the service reads."""
         return captured_source(self.instance, self.connector.status().source, self.connector.rules())
@@ -180,9 +195,15 @@ class _TableLoad:
         loader, name = self.loader, self.name
         with asked(loader.source(), name) as connection:
             schema, whole = readable(connection, self.database, self.table), whole_images(connection)
-            if schema is None:
-                at = position(connection)
-                return NoSuchTable(self.database, self.table, SnapshotPlace(at, at))
+            at = position(connection)
+        if schema is None:
+            self._end_unread()
+            return NoSuchTable(self.database, self.table, SnapshotPlace(at, at))
+        try:
+            loader.check_captured(schema, name)
+        except ConfigError:
+            self._end_unread()
+            raise
         self._remove_broken()
         if not whole:
             return self._open_and_held() if self.resumable else self.while_held()
@@ -232,6 +253,15 @@ class _TableLoad:
         """Ends the table's snapshot if this load took it over, or nobody has taken it: the table is in the lake."""
         for one in self.loader.connector.client_status().snapshots:
             if one.table == self.name and one.owner in (self.owner, FIRST_START):
+                self.loader.connector.snapshots.cancel(self.name)
+                self.loader.staging(one.id).remove()
+
+    def _end_unread(self) -> None:
+        """Ends the snapshot of a table that is gone, or not captured, unless another load reads it: the sensor would
+        start loads of it for ever."""
+        for one in self.loader.connector.client_status().snapshots:
+            idle = one.broken or (is_job(one.owner) and one.lease_deadline < time.time())
+            if one.table == self.name and (idle or one.owner in (self.owner, FIRST_START)):
                 self.loader.connector.snapshots.cancel(self.name)
                 self.loader.staging(one.id).remove()
 

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.connect.functions import col
 from pyspark.sql.connect.session import SparkSession
 
+from cdc_core.errors import LakeError
 from cdc_core.schema.names import full_name, split_name
 from cdc_core.schema.table import TableSchema
 from spark_jobs.lake.ddl import table_properties
@@ -27,7 +28,7 @@ from spark_jobs.lake.layout import LAYOUT
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.own_columns import OWN, Own
 from spark_jobs.lake.progress import landed_ends
-from spark_jobs.lake.record import CopyNote, Mark, copied_properties
+from spark_jobs.lake.record import ROOM, CopyNote, Mark, copied_properties
 from spark_jobs.lake.replacement import replace_table
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.state import COMPLETE, RULES, TableState
@@ -79,14 +80,18 @@ class Target:
 
     def mark(self, before: TableState | None, low: int) -> Mark:
         """Returns the mark of a copy with every row up to version `low`. Raises WentOn for a table that is beyond
-        it."""
+        it, LakeError if all numbers of that place are used."""
         last, epoch = self.lake.applied(self.path, [self.app])[0] if before else None, self.client.epoch
         if last is None or last < low:
             return Mark(epoch, low, low)
         mark = Mark.next(epoch, low, last)
-        if mark is None:
-            raise WentOn(self.path)
-        return mark
+        if mark is not None:
+            return mark
+        if before is not None and before.applied == low:
+            hint = "Copy it again when the source has written anything, for example after FLUSH BINARY LOGS there."
+            message = f"it was copied or mended {ROOM} times while the source wrote nothing"
+            raise LakeError(message, place=self.name, hint=hint)
+        raise WentOn(self.path)
 
     def committed(self, about: str, *, flushed: bool = True) -> int:
         """Returns the Delta version of the commit with that metadata. It is on the disk, unless the caller flushes
