@@ -1,7 +1,9 @@
 """Reloads tables that need a copy from the source, in the same run if they are small enough.
 
 The run holds the claim, so that no row after the copy's position is acked meanwhile. The claim's further rows of such a
-table are in the copy. A table that the source no longer has is retired up to that position.
+table are in the copy. A table that the source no longer has is retired up to that position. If the lake has none to
+retire, it stays stopped until the statement that took it away: otherwise the next rows would begin a table without the
+earlier ones.
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ from dataclasses import dataclass
 
 import pymysql
 
+from cdc_core.contract.claim import Claim
 from cdc_core.errors import SluiceError, SourceError, TableStopped
 from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.ddl import Ddl, Effect, EffectKind
-from cdc_core.schema.names import split_name
+from cdc_core.schema.names import full_name, split_name
 from spark_jobs.apply.ddl.consent import TAKES_DELETED
 from spark_jobs.apply.ddl.standing import retire, standing
 from spark_jobs.apply.ddl.steps import steps
@@ -126,6 +129,22 @@ def _copy(batch: Batch, copier: Copier, refusal: Refusal) -> Followed:
         case NoSuchTable():
             gone = Ddl(made.place.low, database, why, (Effect(EffectKind.DROP, database, name),))
             at = standing(batch, table, whole=False)
+            if at.live is None and not _is_taken_away(claim, table):
+                hint = "The statement that took it away comes later, and ends the stop."
+                raise SourceError("the source no longer has the table", place=table, hint=hint)
             if at.live is not None:
                 retire(at, steps(gone)[0])
             return Followed(table, "copy", why, made.place.low, "the source no longer has the table")
+
+
+def _is_taken_away(claim: Claim, table: str) -> bool:
+    """Whether the claim's last statement that makes or removes a table of that name removes it."""
+    gone = False
+    for effect in (effect for ddl in claim.ddl for effect in ddl.effects):
+        if effect.to is not None and full_name(*effect.to) == table:
+            gone = False
+        elif effect.name == table:
+            gone = effect.kind in (EffectKind.DROP, EffectKind.RENAME)
+        elif effect.kind == EffectKind.DROP_DATABASE and effect.database == split_name(table)[0]:
+            gone = True
+    return gone
