@@ -16,14 +16,16 @@ from spark_jobs.changes.columns import OP, TRUNCATE, VERSION
 from spark_jobs.changes.net import ImageQuery
 from spark_jobs.following.now import view_name
 from spark_jobs.lake.catalog_names import CatalogName
-from spark_jobs.lake.own_columns import living_at
+from spark_jobs.lake.own_columns import NO_OWN, Own, living_at
 from spark_jobs.lake.sql import quote, table_at
+from spark_jobs.lake.state import TableState
 from spark_jobs.lake.types import LakeColumn
 from spark_jobs.landing.client_tables import ClientTables
 from spark_jobs.landing.log import OpenedLog, TableLog
 from spark_jobs.stores import location
 
 SUFFIX = "__as_of"
+_BETWEEN = "The log does not have these values: ask for a place at which the log was merged."
 
 
 def as_of_view(tables: ClientTables, table: str) -> str:
@@ -31,8 +33,9 @@ def as_of_view(tables: ClientTables, table: str) -> str:
     return _name(tables, table).sql
 
 
-def as_of_sql(tables: ClientTables, chosen: Chosen) -> str:
-    """Returns the view's query. Raises LakeError if the version is gone meanwhile."""
+def as_of_sql(tables: ClientTables, chosen: Chosen, *, whole: bool = False) -> str:
+    """Returns the view's query; `whole`: with the columns of Sluice's, and rows that are marked as deleted. Raises
+    LakeError if the version is gone meanwhile."""
     path, version = tables.path(chosen.table), chosen.version
     if version is None:
         log = _log(tables, chosen)
@@ -43,10 +46,13 @@ def as_of_sql(tables: ClientTables, chosen: Chosen) -> str:
     state = tables.lake.state(path, "", version)
     if state is None:
         raise LakeError(f"version {version} is gone", place=path, hint="Ask for the place again.")
-    rows = living_at(path, version, state.own)
+    own = state.own if whole else NO_OWN
+    rows = table_at(path, version) if whole else living_at(path, version, state.own)
     if chosen.later:
-        return _with_log(_log(tables, chosen), chosen, rows, state.columns, state.primary_key)
-    return f"SELECT {', '.join(quote(column.name) for column in state.columns)} FROM {rows}"  # noqa: S608
+        if why := lacks_values(tables, chosen, state):
+            raise LakeError(f"{chosen.table} is not known there: {why}", place=path, hint=_BETWEEN)
+        return _with_log(_log(tables, chosen), chosen, rows, state.columns, state.primary_key, own)
+    return f"SELECT {', '.join(map(quote, (*(one.name for one in state.columns), *own.names)))} FROM {rows}"  # noqa: S608
 
 
 def make_views(spark: SparkSession, tables: ClientTables, found: TablesAsOf) -> None:
@@ -71,17 +77,33 @@ def _path(tables: ClientTables, table: str) -> str:
     return location(tables.path(table))
 
 
+def lacks_values(tables: ClientTables, chosen: Chosen, then: TableState) -> str:
+    """Returns why later rows of the log cannot be laid over the table as it was `then`, or "". A table that keeps a
+    column may have dropped it before or after the place, and the log does not say which."""
+    now = tables.lake.state(tables.path(chosen.table), "")
+    kept = _log(tables, chosen).dropped([one for one in then.columns if now and one in now.columns])
+    return f"its rows keep their values of column {kept[0]}, which the source has dropped" if kept else ""
+
+
 def _log(tables: ClientTables, chosen: Chosen) -> OpenedLog:
     log = TableLog(tables.lake, tables.destination, tables.client_id, chosen.table)
     return OpenedLog(log, tables.lake.open(log.path, chosen.log_version))
 
 
-def _with_log(log: OpenedLog, chosen: Chosen, rows: str, columns: tuple[LakeColumn, ...], key: tuple[str, ...]) -> str:
-    """Returns the query of `rows` after the log's later ones. Columns and key are those of the version: the log may
-    have others by now."""
+def _with_log(
+    log: OpenedLog,
+    chosen: Chosen,
+    rows: str,
+    columns: tuple[LakeColumn, ...],
+    key: tuple[str, ...],
+    own: Own = NO_OWN,
+) -> str:
+    """Returns the query of `rows` after the log's later ones, with the columns of `own`, which a table without a key
+    has not. Columns and key are those of the version: the log may have others by now."""
     source = table_at(log.path, log.version)
     where = " OR ".join(f"({one.sql})" for one in chosen.later) or "1 = 0"
     if chosen.version is None:  # a log alone has entries of statements that emptied the table
         emptied = f"SELECT max({VERSION}) FROM {source} WHERE ({where}) AND {OP} = '{TRUNCATE}'"  # noqa: S608
         where = f"({where}) AND {VERSION} > coalesce(({emptied}), -1)"
-    return ImageQuery(source, log.having(columns), key, where).over(rows, columns)
+    later = ImageQuery(source, log.having(columns), key, where)
+    return later.last_over(rows, columns, own) if own else later.over(rows, columns)

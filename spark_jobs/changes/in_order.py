@@ -61,10 +61,12 @@ class InOrder:
 
     def last_of_each(self, columns: Sequence[str], wanted: Own = NO_OWN) -> pa.Table:
         """Of each key: the columns of its last image and those of ours, and `GONE`: whether the key has no row then.
-        With columns of ours also `ANEW`: whether a row of it was inserted."""
+        Also `ANEW`: whether a row of it came: it was inserted, or had another key before."""
         chosen = np.flatnonzero(self.last)
         rows, gone = self.rows.take(pa.array(self.order[chosen])), pa.array(~self.there[chosen])
-        found = rows.select(columns).append_column(GONE, gone)
+        came = self._came()
+        anew = np.logical_or.reduceat(came, np.flatnonzero(self.first)) if len(chosen) else came
+        found = rows.select(columns).append_column(GONE, gone).append_column(ANEW, pa.array(anew))
         if not wanted:
             return found
         place = (rows[name].cast(pa.string()) for name in (JOURNAL, POSITION))
@@ -74,11 +76,17 @@ class InOrder:
             own.COMMIT_TIME: rows[TIME],
             own.LAST_OP: pa.array([_LAST_OPS[op] for op in rows[OP].to_pylist()], pa.string()),
         }
-        inserted = pc.equal(self.rows[OP], INSERT).to_numpy()[self.order]
-        anew = np.logical_or.reduceat(inserted, np.flatnonzero(self.first)) if len(chosen) else inserted
         for name in wanted.names:
             found = found.append_column(name, values[name])
-        return found.append_column(ANEW, pa.array(anew))
+        return found
+
+    def _came(self) -> np.ndarray:
+        """Of each image, whether its row was not there before: it is no image after an update of the same row."""
+        is_after = pc.equal(self.rows[OP], UPDATE_AFTER).to_numpy()[self.order]
+        epoch, version, nth = (self.rows[name].to_numpy()[self.order] for name in LOGGED)
+        stayed = is_after & ~self.first
+        stayed[1:] &= ~self.there[:-1] & (np.diff(epoch) == 0) & (np.diff(version) == 0) & (np.diff(nth) == 1)
+        return np.asarray(self.there & ~stayed)
 
 
 def images_in_order(

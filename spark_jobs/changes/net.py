@@ -6,12 +6,12 @@ Spark. For a claim the service computes both itself (docs/decoding.md, "Net chan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from spark_jobs.changes import columns as log
 from spark_jobs.lake.equality import FEWER_COPIES, any_value, exactly, same
-from spark_jobs.lake.own_columns import COMMIT_TIME, DELETED, LAST_OP, POSITION, Own
+from spark_jobs.lake.own_columns import COMMIT_TIME, DELETED, LAST_OP, NO_OWN, POSITION, Own
 from spark_jobs.lake.sql import quote
 from spark_jobs.lake.types import COUNT, OP, LakeColumn
 
@@ -19,22 +19,32 @@ NO_KEY, NOT_A_ROW = "SLUICE_NO_KEY", "SLUICE_NOT_A_ROW"  # how a statement in Sp
 GONE, ANEW = "_sluice_gone", "_sluice_anew"
 _RANK = "_sluice_rank"
 _ONE = "_sluice_one"  # of the copies of a row
+_CAME = "_sluice_came"  # whether an image is of a row that was not there
 _THERE = f"{OP} IN ('{log.INSERT}', '{log.UPDATE_AFTER}')"
 _BEFORE = f"{OP} IN ('{log.DELETE}', '{log.UPDATE_BEFORE}')"
 _PLACE = f"concat({log.JOURNAL}, ':', {log.POSITION})"
 _LAST_OP = f"CASE {OP} WHEN 'update_after' THEN 'update' WHEN 'update_before' THEN 'delete' ELSE {OP} END"
 
 
+_AFTER = f"{OP} = '{log.UPDATE_AFTER}'"
+
+
 @dataclass(frozen=True, slots=True)
 class ImageForm:
-    """The columns that order images, the earliest first, and the column of their time."""
+    """The columns that order images, the earliest first, and the column of their time. `row`: what the two images of
+    one updated row have in common, and no other ones."""
 
     order: tuple[str, ...]
     time: str
+    row: tuple[str, ...]
 
 
-CLAIMED = ImageForm((log.JOURNAL, log.POSITION, log.ROW, f"{OP} = 'update_after'"), "_sluice_timestamp")
-LOGGED = ImageForm((log.EPOCH, log.VERSION, log.NTH), log.TIME)
+CLAIMED = ImageForm(
+    (log.JOURNAL, log.POSITION, log.ROW, _AFTER), "_sluice_timestamp", (log.JOURNAL, log.POSITION, log.ROW)
+)
+LOGGED = ImageForm(
+    (log.EPOCH, log.VERSION, log.NTH), log.TIME, (log.EPOCH, log.VERSION, f"{log.NTH} - CAST({_AFTER} AS INT)")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +68,21 @@ class ImageQuery:
 
     def last(self, own: Own, *, anew: bool = False) -> str:
         """Returns a query in brackets, for a table that has columns of `own`: the columns of each key's last image and
-        these, and `GONE`: whether the key has no row then; `anew`: also `ANEW`, whether a row of it was inserted."""
+        these, and `GONE`: whether the key has no row then; `anew`: also `ANEW`, whether a row of it came: it was
+        inserted, or had another key before."""
         values = {DELETED: GONE, POSITION: _PLACE, COMMIT_TIME: self.form.time, LAST_OP: _LAST_OP}
-        listed = ", ".join([self._listed(), GONE, *([ANEW] if anew else ())])
-        owned = ", ".join(f"{values[name]} AS {name}" for name in own.names)
+        listed = [self._listed(), GONE, *([ANEW] if anew else ()), *(f"{values[name]} AS {name}" for name in own.names)]
         last = f"SELECT *, {image_op(self.key)} = 2 AS {GONE} FROM ({self._last(anew=anew)})"  # noqa: S608
-        return f"(SELECT {listed}, {owned} FROM ({last}))"  # noqa: S608
+        return f"(SELECT {', '.join(listed)} FROM ({last}))"  # noqa: S608
 
-    def over(self, rows: str, columns: Sequence[LakeColumn]) -> str:
+    def over(self, rows: str, columns: Sequence[LakeColumn], kept: Collection[str] = ()) -> str:
         """Returns a query: `rows`, which have `columns`, after these changes. A column that the images lack becomes
-        NULL in the rows that they write. It raises FEWER_COPIES if more copies of a row without a key are removed than
-        there are."""
+        NULL in the rows that they write, but one of `kept`, in a table with a key, stays as it was unless the row came
+        anew. It raises FEWER_COPIES if more copies of a row without a key are removed than there are."""
         there = {column.name for column in self.columns}
         values = ", ".join(_cast("l", column, there) for column in columns)
+        if kept and self.key:
+            return self._over_kept(rows, columns, kept)
         if not self.key:
             counted = f"(SELECT {values}, l.{COUNT} FROM {self._counted()} AS l)"  # noqa: S608
             return _copies_over(rows, grouped(counted, columns), columns)
@@ -81,6 +93,30 @@ class ImageQuery:
             f"UNION ALL SELECT {values} FROM {net} AS l WHERE l.{OP} = 1"
         )
 
+    def _over_kept(self, rows: str, columns: Sequence[LakeColumn], kept: Collection[str]) -> str:
+        there = {column.name for column in self.columns}
+        old = {name: f"CASE WHEN l.{ANEW} THEN NULL ELSE t.{quote(name)} END AS {quote(name)}" for name in kept}
+        values = ", ".join(old.get(column.name) or _cast("l", column, there) for column in columns)
+        listed, last = ", ".join(f"t.{quote(column.name)}" for column in columns), self.last(NO_OWN, anew=True)
+        on = " AND ".join(f"t.{quote(name)} = l.{quote(name)}" for name in self.key)
+        return (
+            f"SELECT {listed} FROM {rows} AS t LEFT ANTI JOIN {last} AS l ON {on} "  # noqa: S608
+            f"UNION ALL SELECT {values} FROM {last} AS l LEFT JOIN {rows} AS t ON {on} WHERE NOT l.{GONE}"
+        )
+
+    def last_over(self, rows: str, columns: Sequence[LakeColumn], own: Own) -> str:
+        """Returns a query: `rows`, which have `columns` and those of `own`, as a MERGE of `last` leaves them."""
+        there = {column.name for column in self.columns}
+        listed = ", ".join(f"t.{quote(name)}" for name in (*(column.name for column in columns), *own.names))
+        values = [_cast("l", column, there) for column in columns]
+        values += [_cast("l", column, {column.name}) for column in own.columns]
+        on = " AND ".join(f"t.{quote(name)} = l.{quote(name)}" for name in self.key)
+        last, left = self.last(own), "true" if own.soft else f"NOT l.{GONE}"
+        return (
+            f"SELECT {listed} FROM {rows} AS t LEFT ANTI JOIN {last} AS l ON {on} "  # noqa: S608
+            f"UNION ALL SELECT {', '.join(values)} FROM {last} AS l WHERE {left}"
+        )
+
     def inserted(self) -> str:
         """Returns a query in brackets: the rows, if all images are inserts."""
         return f"(SELECT {self._listed()} FROM {self.source} WHERE {self.where})"  # noqa: S608
@@ -89,12 +125,16 @@ class ImageQuery:
         return ", ".join(quote(column.name) for column in self.columns)
 
     def _last(self, *, anew: bool = False) -> str:
-        keys = ", ".join(map(quote, self.key))
+        keys, source = ", ".join(map(quote, self.key)), f"{self.source} WHERE {self.where}"
         order = ", ".join(f"{one} DESC" for one in self.form.order)
         ranked = f"SELECT *, row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS {_RANK}"
         if anew:
-            ranked += f", max({OP} = '{log.INSERT}') OVER (PARTITION BY {keys}) AS {ANEW}"
-        return f"SELECT * FROM ({ranked} FROM {self.source} WHERE {self.where}) WHERE {_RANK} = 1"  # noqa: S608
+            ranked += f", max({_CAME}) OVER (PARTITION BY {keys}) AS {ANEW}"
+            row = f"struct({OP} = '{log.UPDATE_BEFORE}', {', '.join(self.form.row)})"
+            before = f"lag({row}) OVER (PARTITION BY {keys} ORDER BY {', '.join(self.form.order)})"
+            stayed = f"coalesce({_AFTER} AND {before} = struct(true, {', '.join(self.form.row)}), false)"
+            source = f"(SELECT *, {_THERE} AND NOT {stayed} AS {_CAME} FROM {source})"  # noqa: S608
+        return f"SELECT * FROM ({ranked} FROM {source}) WHERE {_RANK} = 1"  # noqa: S608
 
     def _counted(self) -> str:
         copies = f"CASE WHEN {_THERE} THEN 1 WHEN {_BEFORE} THEN -1 ELSE {_raised(NOT_A_ROW)} END"

@@ -58,8 +58,10 @@ def now_sql(follows: Follows, table: str) -> str:
     key = log.definition.primary_key
     where = _later_rows(follows, table, log, state) if key else _later_copies(follows, log, state)
     source = f"delta.{quote(log.path)}"
-    newer = ImageQuery(source, log.having(state.columns), key, where)
-    return newer.over(living_at(path, state.version, state.own), state.columns)
+    kept = log.dropped(state.columns)
+    columns = [column for column in log.having(state.columns) if column.name not in kept]
+    newer = ImageQuery(source, tuple(columns), key, where)
+    return newer.over(living_at(path, state.version, state.own), state.columns, kept)
 
 
 def build_view(spark: SparkSession, follows: Follows, table: str) -> None:

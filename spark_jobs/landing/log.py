@@ -102,6 +102,12 @@ class OpenedLog:
         fields = [field for field in self.table.schema().fields if field.name not in NAMES]
         return tuple(LakeColumn(field.name, delta_type(field.type)) for field in fields)
 
+    def dropped(self, columns: Sequence[LakeColumn]) -> list[str]:
+        """Returns those of a table's columns that the source has dropped, and the table keeps: images have no values of
+        them since. Raises TableStopped if the log does not have its definition."""
+        known = {column.name for column in self.definition.columns}
+        return [column.name for column in columns if column.name not in known]
+
     def having(self, columns: Sequence[LakeColumn]) -> tuple[LakeColumn, ...]:
         """Returns those of a table's columns that it has."""
         there = {field.name for field in self.table.schema().fields}

@@ -109,6 +109,10 @@ class Planner:
             raise self._refused(table, f"its rows of that time are not known: {part.unknown}")
         assert known.state is not None
         assert known.place is not None
+        log = self.tables.log(table) if part.origin == "log" else None
+        if log is not None and (kept := log.dropped(known.state.columns)):
+            why = f"rows keep their values of column {kept[0]}, which the source has dropped, and its log lacks them"
+            raise self._refused(table, why)
         pool = RowPool(self._schema(table, known.state), known.state.primary_key)
         net = net_changes(pool, part.read())
         now = rows_now(self.tables, table, known.state, pool, net)

@@ -28,7 +28,7 @@ from spark_jobs.as_of.as_of import TablesAsOf, as_of
 from spark_jobs.as_of.batches import Batches, Place
 from spark_jobs.as_of.choice import Chosen
 from spark_jobs.as_of.reading import read_batches
-from spark_jobs.as_of.views import as_of_sql
+from spark_jobs.as_of.views import as_of_sql, lacks_values
 from spark_jobs.expectations.quarantine_table import AFTER_STATEMENT, QuarantineTable
 from spark_jobs.lake.failures import lake_errors
 from spark_jobs.lake.record import CopyNote, Mark, copied_properties
@@ -117,6 +117,8 @@ class Restorer:
         now = tables.lake.state(path, "")
         if then is not None and now is not None and made_otherwise(then, now):
             return "rules have changed since: the rows of then may show what they hide"
+        if chosen.later and then is not None and (why := lacks_values(tables, chosen, then)):
+            return f"{why}, and its log does not have these values"
         quarantine = QuarantineTable(tables.lake, tables.destination, chosen.table)
         if quarantine.exists and waited(quarantine.noted(), place, batches(), then):
             return "rows waited in its quarantine there, which would be in neither of them"
@@ -211,7 +213,7 @@ def _rows(spark: SparkSession, tables: ClientTables, made: _Made) -> DataFrame:
     some."""
     chosen, state = made.chosen, made.state
     if chosen.later:
-        return spark.sql(as_of_sql(tables, chosen))
+        return spark.sql(as_of_sql(tables, chosen, whole=True))
     if chosen.version is None:
         return no_rows(spark, state.columns)
     return rows_of(spark, made.target.path, chosen.version)

@@ -85,7 +85,9 @@ def _current_rows(histories: Histories, table: str, merged: TableState, version:
     rows = histories.lake.open(histories.table_path(table), merged.version)
     versions = histories.lake.open(histories.path(table), version)
     kinds, key = pa.schema(rows.schema().to_arrow()), merged.primary_key
-    fields = [kinds.field(column.name) for column in merged.columns]
+    log = histories.log(table)
+    dropped = log.dropped(merged.columns) if log is not None else []  # a row keeps them, its next version does not
+    fields = [kinds.field(column.name) for column in merged.columns if column.name not in dropped]
     lasts, ended = (f"{CURRENT} AND {VALID_TO} IS {word}" for word in ("NULL", "NOT NULL"))
     ours = LakeSide(rows, fields, key, "false" if merged.dropped else "")
     found = counted(

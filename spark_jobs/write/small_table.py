@@ -226,10 +226,7 @@ def _values(columns: Iterable[str]) -> dict[str, str]:
 
 
 def _left_out(order: Order, table: DeltaTable) -> dict[str, str]:
-    """Returns the values of columns that the source has dropped, for a table with columns of Sluice's: NULL in a row
-    that was inserted again."""
-    if not order.own:
-        return {}
+    """Returns the values of columns that the source has dropped: NULL in a row that came anew."""
     there, known = (field.name for field in table.schema().fields), {*order.columns, *order.own.names}
     inserted = f"s.{identifier(ANEW)}"
     if order.own.soft:

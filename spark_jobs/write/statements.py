@@ -58,12 +58,12 @@ def merge_last(
     between: tuple[int, int] | None = None,
     kept: Sequence[str] = (),
 ) -> str:
-    """Returns one MERGE by key of the rows of `ImageQuery.last`, for a table with columns of Sluice's. `between` bounds
-    a key of one integer. `kept`: the table's columns that the source has dropped; the rows then need `ANEW`.
+    """Returns one MERGE by key of the rows of `ImageQuery.last`, for a table with columns of Sluice's or of `kept`: its
+    columns that the source has dropped. The rows then need `ANEW`. `between` bounds a key of one integer.
 
     With soft deletes the image that a delete logs is merged too: the row has its last values, however the changes are
     cut into batches, also if it was inserted and deleted within one. A column that the source has dropped, and the
-    table keeps (`ddl: lenient`), is NULL in a row that was inserted again, as in a new one.
+    table keeps (`ddl: lenient`), is NULL in a row that came anew, however the changes are cut.
     """
     condition = [f"t.{quote(name)} = s.{quote(name)}" for name in key]
     if between is not None:

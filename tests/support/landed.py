@@ -125,7 +125,7 @@ class LandedShop(Shop):
         """That of a new run."""
         sessions = sessions or self.lake.sessions
         follows = replace(self.follows, part_rows=part_rows)
-        return Merger(follows, sessions, Fence(self.lake.lake, sessions), "run")
+        return Merger(follows, sessions, Fence(self.lake.lake, sessions), "run", self.lake.policies)
 
     def follow(self, *, parked: bool = False, remote: str = "") -> list[Merged | Parked]:
         """One run over all logs, until nothing is left."""

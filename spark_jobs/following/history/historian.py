@@ -199,7 +199,8 @@ class Historian:
             at = statements.moment(micros)
         rows = statements.rows_of(self.follows.path(table), merged.version, columns, merged.own, gone=merged.dropped)
         begins = found.note.compared < 0 and found.note.begun is not None
-        source = statements.differences(path, rows, merged.columns, key, where, at, begins=begins)
+        kept = found.log.dropped(merged.columns)
+        source = statements.differences(path, rows, merged.columns, key, where, at, begins=begins, kept=kept)
         part = Part(place.epoch, place.version, mark.upto, 0, self.clock(), whole=False)
         step = Pending(table, part, 0, part.since, mark.upto, found.log, found.state)
         said = self._own.state(path).properties

@@ -9,7 +9,7 @@ history: the statement looks for them, and raises an error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from spark_jobs.changes.columns import (
     DELETE,
@@ -90,14 +90,17 @@ def differences(
     at: str,
     *,
     begins: bool,
+    kept: Collection[str] = (),
 ) -> str:
     """Returns a query in brackets: the changes that make the current rows of a history those of `merged`, a query in
-    brackets with the `columns`. `at`: their time, in SQL. `begins`: the history is empty, so the start of its versions
-    is not known. It raises an error in Spark if the history is beyond `place`."""
+    brackets with the `columns`. Columns of `kept`, which the source has dropped, make no difference. `at`: their
+    time, in SQL. `begins`: the history is empty, so the start of its versions is not known. It raises an error in
+    Spark if the history is beyond `place`."""
     on = " AND ".join(f"c.{quote(name)} = m.{quote(name)}" for name in key)
+    compared = [column for column in columns if column.name not in kept]
     there, wanted = f"c.{CURRENT} IS NOT NULL", "m._sluice_one IS NOT NULL"
     kinds = (
-        f"CASE WHEN {there} AND {wanted} THEN IF({same('c', 'm', columns)}, CAST(array() AS ARRAY<INT>), array(0, 1)) "
+        f"CASE WHEN {there} AND {wanted} THEN IF({same('c', 'm', compared)}, CAST(array() AS ARRAY<INT>), array(0, 1)) "
         f"WHEN {wanted} THEN array(1) ELSE array(0) END"
     )
     beyond = f"{EPOCH} > {place[0]:d} OR ({EPOCH} = {place[0]:d} AND {VERSION} > {place[1]:d})"

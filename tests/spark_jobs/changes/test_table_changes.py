@@ -49,9 +49,12 @@ def test_net_changes_of_the_service_are_taken_as_they_are() -> None:
 
 @pytest.mark.parametrize("seen", [IN_CLAIM, IN_LOG], ids=["claim", "log"])
 def test_images_of_a_claim_and_of_a_log_become_net_in_one_way(seen: SeenChanges) -> None:
-    """With a key, without one, if all were inserted, and for a table with columns of Sluice's."""
-    for key in (("id",), ()):
-        assert net(of(key), seen) == images(seen, key).net()
+    """With a key, without one, if all were inserted, and for a table with columns of Sluice's, or that the source has
+    dropped."""
+    assert net(of(()), seen) == images(seen, ()).net()
+    assert net(of(("id",)), seen) == images(seen, ("id",)).last(NO_OWN, anew=True)
+    whole = TableState(3, 10, IN_TABLE, {})
+    assert of(("id",)).net(seen, "/lake/t", whole) == images(seen, ("id",)).net()
     assert net(of((), insert_only=True), seen) == images(seen, ()).inserted()
     soft = Own.made((), soft=True)
     assert net(of(("id",)), seen, soft) == images(seen, ("id",)).last(soft, anew=True)
