@@ -39,7 +39,9 @@ def pytest_report_header() -> str:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="also the tests marked `full`")
-    parser.addoption("--in-turn", action="store_true", help="of the tests marked `in_turn` a quarter, each day another")
+    parser.addoption(
+        "--in-turn", action="store_true", help="each test marked `in_turn` one day of seven, or as it says"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -50,7 +52,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def waits(item: pytest.Item) -> bool:
         if tiered and item.get_closest_marker("full"):
             return True
-        return bool(in_turn and item.get_closest_marker("in_turn")) and not has_turn(item.nodeid)
+        mark = item.get_closest_marker("in_turn") if in_turn else None
+        return mark is not None and not has_turn(item.nodeid, *mark.args)
 
     if left_out := [item for item in items if waits(item)]:
         config.hook.pytest_deselected(items=left_out)

@@ -42,6 +42,7 @@ DAMAGES = [
 ]
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize(("kind", "change", "sealed", "message", "hint"), DAMAGES)
 def test_a_damaged_event_stops_its_destination_before_it(
     proxied: World,

@@ -71,7 +71,7 @@ def hold(stack: Stack, point: str) -> str:
     return stack.runs()[0].run_id
 
 
-@pytest.mark.parametrize(("point", "part"), mostly_full(CASES, lambda case: case in BY_DEFAULT))
+@pytest.mark.parametrize(("point", "part"), mostly_full(CASES, lambda case: case in BY_DEFAULT, days=2))
 def test_a_part_killed_at_a_point(stack: Stack, part: str, point: str) -> None:
     """The run goes on without the part. Then the part comes back, and the lake is as the source."""
     run_id = hold(stack, point)
@@ -91,6 +91,7 @@ def test_a_part_killed_at_a_point(stack: Stack, part: str, point: str) -> None:
         assert stack.runs()[0].run_id != run_id
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.full
 @pytest.mark.parametrize(("part", "point"), TWICE + TWICE_BY_HAND * EVERYWHERE)
 def test_a_part_killed_twice_in_a_row(stack: Stack, part: str, point: str) -> None:
@@ -121,6 +122,7 @@ def test_a_run_terminated_in_dagster_gives_its_claim_back(stack: Stack, point: s
     assert stack.differences(RECOVER) == []
 
 
+@pytest.mark.in_turn(2)
 def test_a_run_that_dies_with_its_code_server(stack: Stack) -> None:
     """As when the machine goes down, nobody is left to watch the process; the run still fails."""
     run_id = hold(stack, CLAIMED)

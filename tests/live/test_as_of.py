@@ -233,6 +233,7 @@ STEPS = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("kind", tiers(["stops", "all"], turns=["plain"]))
 @pytest.mark.parametrize("seed", [1])
 def test_what_is_shown_is_what_the_source_had(shop: LandedShop, tmp_path: Path, kind: str, seed: int) -> None:

@@ -184,6 +184,7 @@ def test_a_snapshot_goes_on_without_an_executor(old_shop: Shop, cluster: Cluster
     cluster.await_executors()
 
 
+@pytest.mark.in_turn(2)
 def test_a_lost_executor_costs_nothing(here: Shop, cluster: Cluster) -> None:
     """Killed when the job has committed some of the tables and not the others: each has its change once."""
     here.execute(*small_tables())
@@ -200,6 +201,7 @@ def test_a_lost_executor_costs_nothing(here: Shop, cluster: Cluster) -> None:
     cluster.await_executors()
 
 
+@pytest.mark.in_turn(2)
 def test_a_lost_worker_costs_a_statement_nothing(here: Shop, cluster: Cluster) -> None:
     """Killed with its executor while a large share is merged: the other one does its part."""
     here.execute(

@@ -140,6 +140,7 @@ def world(mysql8: MySqlServer, zookeeper: ZooKeeper, zk_root: str, tmp_path: Pat
                 connector.close()
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("seed", [1])
 def test_rows_keep_their_definitions_over_take_overs(world: World, seed: int) -> None:
     """One client is up to date, one late, one reads nothing while the active server is killed with definitions that

@@ -142,6 +142,7 @@ def world(mysql8: MySqlServer, zookeeper: ZooKeeper, zk_root: str, zk: KazooClie
                     one.service.kill()
 
 
+@pytest.mark.in_turn(2)
 def test_a_take_over_with_another_filter(world: World) -> None:
     """The second server captures one table: the others stay as they were, without a stop. The first one comes back
     with all of them: what changed meanwhile is missing, so they stop, and are equal after their copy."""
@@ -171,6 +172,7 @@ def test_a_take_over_with_another_filter(world: World) -> None:
     assert world.state() == dict.fromkeys(TABLES, "equal")
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("seed", tiers([1], turns=[2]))
 def test_kills_in_the_middle_of_a_start(world: World, seed: int) -> None:
     """A server that takes over with another filter is killed when it has just written one of its nodes, and the next

@@ -256,6 +256,7 @@ def test_what_mysql_decides_is_equal_or_refused(both: Both, mode: str, columns: 
     both.check()
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_random_clauses_together(both: Both) -> None:
     """Renames, types, keys and columns of one statement, many at once: equal, or refused by one of the three."""

@@ -87,6 +87,7 @@ def _plain(row: Any) -> tuple[Any, ...]:
     return tuple(value.decode("latin-1") if isinstance(value, bytes) else str(value) for value in row)
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.fault
 @pytest.mark.full
 def test_a_mirror_that_is_killed_ends_equal(

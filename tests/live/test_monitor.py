@@ -64,6 +64,7 @@ def clusters(
             one.service.kill()
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.timeout(600)
 def test_two_live_clusters(clusters: Clusters) -> None:
     """Who runs what and who could, a lag that comes and goes, a leader that is killed: all of it on the page."""

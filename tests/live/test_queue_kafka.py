@@ -217,6 +217,7 @@ def _checked(kafka: Kafka, topic: str, written: list[int]) -> None:
     assert sorted(found) == written
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.fault
 @pytest.mark.full
 @pytest.mark.parametrize("seed", tiers([1], turns=[2]))

@@ -48,6 +48,7 @@ def _rows(messages: list[Any]) -> dict[str, list[int]]:
     return found
 
 
+@pytest.mark.in_turn(2)
 def test_rows_arrive_in_order_also_when_the_broker_was_killed(
     rocketmq: RocketMQ, mysql8: MySqlServer, tmp_path: Path
 ) -> None:

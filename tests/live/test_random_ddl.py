@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.full]
 _STEPS = 45
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("name", "seed", "filters"), [("mysql8", 1000, False), ("mariadb", 3001, False), ("mysql8", 2, True)]
 )

@@ -15,6 +15,7 @@ from tests.support.snapshot_soak import SnapshotSoak
 pytestmark = [pytest.mark.integration, pytest.mark.full]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("name", "seed", "gtid", "tables"),
     [

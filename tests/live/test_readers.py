@@ -136,6 +136,7 @@ def test_what_the_source_has_is_what_spark_reads(shop: LandedShop, by_spark: dic
     assert DeltaTable(lake.path(at, "partitioned")).metadata().partition_columns == ["kind"]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("reader", READERS)
 def test_the_matrix_of_the_manual_is_right(reader: str, shop: LandedShop, by_spark: dict[str, list[str]]) -> None:
     """A cell that says yes reads what Spark reads; one that says no ends with an error, one that says NULL has NULL for

@@ -100,6 +100,7 @@ def test_a_deleted_row_stays_with_its_last_values(shop: LandedShop) -> None:
     assert shop.warnings == []
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_the_rows_are_the_same_however_they_are_merged(shop: LandedShop) -> None:
     """In small batches, in large ones whose transactions are compressed, from a log, and with modes that change."""

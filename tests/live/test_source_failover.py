@@ -121,6 +121,7 @@ def test_a_batch_that_was_applied_and_not_acked(pair: Pair, shop: Shop) -> None:
     assert shop.differences("a") == {"a": NONE}
 
 
+@pytest.mark.in_turn(2)
 @by_place
 @pytest.mark.parametrize("made_again", [pytest.param(False, marks=pytest.mark.full), True])
 def test_rows_come_again_without_gtids(pair: Pair, shop: Shop, *, made_again: bool) -> None:

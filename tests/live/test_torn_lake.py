@@ -33,6 +33,7 @@ def _gone(log: Path) -> None:
     shutil.rmtree(log.parent)
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("harm", [_torn, *(pytest.param(harm, marks=pytest.mark.full) for harm in (_lost, _gone))])
 def test_a_table_that_lost_its_last_commit_is_copied(
     harm: Callable[[Path], None], mysql8: MySqlServer, spark_remote: str, tmp_path: Path

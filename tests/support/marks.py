@@ -18,9 +18,9 @@ _TURN = int(os.environ.setdefault("SLUICE_TEST_TURN", str(date.today().toordinal
 """One of all processes of a run, over midnight."""
 
 
-def has_turn(test: str) -> bool:
-    """Whether it is the turn of a test with the mark `in_turn`: one day of four."""
-    return EVERYWHERE or (_TURN + crc32(test.encode())) % 4 == 0
+def has_turn(test: str, days: int = 7) -> bool:
+    """Whether it is the turn of a test with the mark `in_turn(days)`: one day of so many."""
+    return EVERYWHERE or (_TURN + crc32(test.encode())) % days == 0
 
 
 def in_turn(cases: Iterable[Any]) -> list[Any]:
@@ -35,15 +35,15 @@ def tiers(by_default: Iterable[Any] = (), *, full: Iterable[Any] = (), turns: It
     return [*by_default, *map(_full, full), *map(_full, in_turn(turns))]
 
 
-def mostly_full(cases: Iterable[Any], by_default: Callable[[Any], bool]) -> list[Any]:
-    """The cases for `parametrize`: those that `by_default` refuses have the mark `full`."""
-    return [case if by_default(case) else _full(case) for case in cases]
+def mostly_full(cases: Iterable[Any], by_default: Callable[[Any], bool], days: int = 1) -> list[Any]:
+    """The cases for `parametrize`: those that `by_default` refuses have the mark `full`, and run one day of `days`."""
+    return [case if by_default(case) else _full(case, days) for case in cases]
 
 
 def _plain(value: Any) -> Any:
     return sorted(map(str, value)) if isinstance(value, Set) else getattr(value, "__qualname__", None) or repr(value)
 
 
-def _full(case: Any) -> Any:
+def _full(case: Any, days: int = 1) -> Any:
     values = case if isinstance(case, tuple) else (case,)
-    return pytest.param(*values, marks=pytest.mark.full)
+    return pytest.param(*values, marks=[pytest.mark.full, pytest.mark.in_turn(days)] if days > 1 else pytest.mark.full)

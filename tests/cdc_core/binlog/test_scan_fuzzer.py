@@ -28,9 +28,9 @@ def test_it_starts_from_transactions_that_decode() -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris is not installed: make fuzz does it")
-def test_a_run_finds_nothing(full: bool) -> None:
+@pytest.mark.parametrize("runs", [1000, pytest.param(15_000, marks=[pytest.mark.full, pytest.mark.in_turn])])
+def test_a_run_finds_nothing(runs: int) -> None:
     """The seed and the number of inputs are fixed, so each run is the same."""
-    runs = 15_000 if full else 1000
     command = [sys.executable, "-W", "ignore", "-m", "tests.fuzz.scan_fuzzer", "-seed=1", f"-runs={runs}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -140,6 +140,7 @@ def test_a_server_that_was_set_back(mysql: MySqlServer, tmp_path: Path, gtid_mod
         drain(capture, 1)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("gtid_mode", "way"),
     [
@@ -243,6 +244,7 @@ ENDS = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 @MODES
 @pytest.mark.parametrize("option", ["", "binlog_transaction_compression", "log_bin_compress", "mariadb"])
@@ -297,6 +299,7 @@ def test_a_large_compressed_transaction_at_the_cursor(new_mysql: MySqlFactory, t
     discard(server)
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 @pytest.mark.parametrize(("version", "seed"), tiers([("8.0.31", 2), ("mariadb", 5)], turns=[("5.7.22", 1), ("9", 3)]))
 def test_random_events(new_mysql: MySqlFactory, tmp_path: Path, version: str, seed: int) -> None:

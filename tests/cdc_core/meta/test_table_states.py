@@ -154,6 +154,7 @@ def test_a_file_that_is_killed_between_two_files(tmp_path: Path, monkeypatch: py
     check_parts(FileNodes(tmp_path / "cursors.json"))
 
 
+@pytest.mark.in_turn
 def test_ten_thousand_tables(nodes: Nodes) -> None:
     """All stop at once, all wait for their first snapshot, and are acked: in few writes, none of them large. An ack of
     one table's changes touches few nodes."""

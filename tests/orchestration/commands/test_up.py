@@ -37,6 +37,7 @@ def up(mysql8: MySqlServer, tmp_path: Path) -> Iterator[Up]:
         yield one
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.timeout(600)
 @pytest.mark.full
 def test_parts_that_are_killed_are_started_again(up: Up, mysql8: MySqlServer) -> None:

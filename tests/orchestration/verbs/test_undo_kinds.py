@@ -97,6 +97,7 @@ def test_soft_deletes(shop: LandedShop, tmp_path: Path, capsys: pytest.CaptureFi
     assert values(shop) == {1: "wrong", 2: "again", 4: "d"}
 
 
+@pytest.mark.in_turn
 def test_log_and_history(shop: LandedShop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The rows come from the change log. The history gets the undone rows as versions; both go on."""
     shop.run(Mode.LAND_FIRST)

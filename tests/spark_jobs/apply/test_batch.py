@@ -297,6 +297,7 @@ def every_type() -> tuple[Table, tuple[Any, ...], tuple[Any, ...]]:
     return Table("types", fields, key=("id",)), full, (2, *[None] * (len(fields) - 1))
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("room", [True, False])
 def test_many_changes_are_staged_for_their_statement(
     service: Feed, sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: bool

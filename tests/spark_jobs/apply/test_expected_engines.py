@@ -45,6 +45,7 @@ def told(result: TableResult) -> tuple[Any, ...]:
     return result.table, counts, found
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_both_engines_have_the_same_verdicts(service: Feed, sessions: Sessions, tmp_path: Path) -> None:
     """Whatever the types of keys and values, with rows that wait, soft deletes and tables without a key."""

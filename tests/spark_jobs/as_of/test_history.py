@@ -112,6 +112,7 @@ def answer(lake: LakeHistory, end: Place) -> TablesAsOf | str:
 PLAIN = ["write", "write", "batch", "batch", "upkeep", "repair", "statement", "merge"]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("seed", range(12))
 def test_every_place_of_an_undisturbed_history_has_all_tables(tmp_path: Path, seed: int) -> None:
     """With statements, repairs and upkeep: at the end of each batch, and wherever no batch spans the place."""
@@ -140,6 +141,7 @@ DISTURBED = (
 )
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("more", DISTURBED, ids="-".join)
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_chosen_is_right_whatever_happened(tmp_path: Path, seed: int, more: tuple[str, ...]) -> None:
@@ -151,6 +153,7 @@ def test_what_is_chosen_is_right_whatever_happened(tmp_path: Path, seed: int, mo
     check(lake)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("seed", range(4))
 def test_the_last_commits_show_the_same_as_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Where they are enough for a place; where not, all are read."""

@@ -30,6 +30,7 @@ def shown(sessions: Sessions, lake: LakeHistory, table: str) -> Rows:
     return {row[0]: row[1] for row in rows}
 
 
+@pytest.mark.in_turn
 def test_views_show_the_rows_of_one_transaction(lake: LakeHistory, sessions: Sessions) -> None:
     """At each place, whatever comes later; a table that lands first before and after its merges."""
     for number in range(6):

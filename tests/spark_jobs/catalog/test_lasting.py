@@ -20,6 +20,7 @@ pytestmark = pytest.mark.integration
 RULES = CatalogRules()
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.timeout(400)
 @pytest.mark.full
 def test_names_last_and_move_with_the_lake(tmp_path: Path) -> None:
@@ -56,6 +57,7 @@ def test_names_last_and_move_with_the_lake(tmp_path: Path) -> None:
         server.kill()
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.timeout(200)
 def test_a_metastore_opens_at_any_path(tmp_path: Path) -> None:
     """Also at one with what separates settings of Derby, and options of Java."""

@@ -54,6 +54,7 @@ def shop(mysql8: MySqlServer, world: World, tmp_path: Path) -> Iterator[LandedSh
         yield shop
 
 
+@pytest.mark.in_turn(2)
 def test_a_metastore_that_dies_holds_up_no_batch(shop: LandedShop, world: World) -> None:
     """Small tables and change logs are written without Spark's names. What came meanwhile is registered when the
     metastore is back; it still has what it had."""
@@ -81,6 +82,7 @@ def test_a_metastore_that_dies_holds_up_no_batch(shop: LandedShop, world: World)
     assert rows(sessions, f"SELECT id FROM {database}.b") == [(2,)]
 
 
+@pytest.mark.in_turn(2)
 def test_names_and_views_outlive_a_spark(shop: LandedShop, world: World) -> None:
     """Another one of the same metastore reads the table, and its view as of the end of the log."""
     lake, database = shop.lake.lake, shop.database

@@ -244,6 +244,7 @@ def test_what_a_history_cannot_hold_stops_it() -> None:
         lacking(have, (LakeColumn("Valid_From", "date"),), "h")
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_changes_that_come_again_make_no_versions(shop: LandedShop) -> None:
     """After a rewind, while the table goes back in time and comes again."""
@@ -301,6 +302,7 @@ STEPS: tuple[tuple[Any, str, bool], ...] = (  # after a step is before the next 
 )
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.full
 def test_killed_at_any_step_it_is_the_log_replayed(shop: LandedShop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before and after each step, merged and rewound in between; a history made of the whole log is the same."""

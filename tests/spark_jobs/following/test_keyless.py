@@ -36,6 +36,7 @@ def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Lan
         yield shop
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_random_changes_merged_at_random_moments_are_the_source(shop: LandedShop) -> None:
     """Claims of any size; equal rows, NULLs and zeros with a sign; modes that change. The view is the source at each
@@ -67,6 +68,7 @@ STEPS = (
 )
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.full
 def test_killed_at_any_step_it_is_done_again(shop: LandedShop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before and after each step; more lands before the next run, whose part would be another one. In the middle
@@ -121,6 +123,7 @@ def send(shop: LandedShop, late: tuple[str, str, int]) -> None:
         spark.sql(statement).collect()
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.full
 @pytest.mark.parametrize("inserted", [True, False])
 @pytest.mark.parametrize("first", [True, False])
@@ -159,6 +162,7 @@ def test_a_statement_of_a_dead_run_counts_once(
     assert shop.merged("t") == shop.source("t") == shop.now("t")
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.full
 @pytest.mark.parametrize(("key", "epoch"), [("", 0), ("", 1), (", PRIMARY KEY (n)", 1)])
 def test_a_statement_of_a_dead_run_does_not_come_after_a_copy(
@@ -198,6 +202,7 @@ def test_a_statement_of_a_dead_run_does_not_come_after_a_copy(
     assert shop.connector.client_status().snapshots == ()
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_changes_that_come_again_count_once(shop: LandedShop) -> None:
     """Rewound while the log has changes of the first epoch that are not merged; and merged in parts. The view that was

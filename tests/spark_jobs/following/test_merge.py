@@ -32,6 +32,7 @@ def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Lan
         yield shop
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_random_changes_merged_at_random_moments_are_the_source(shop: LandedShop) -> None:
     """Claims of any size; key changes, deletes and inserts of the same key. The view is the source at each moment, the
@@ -103,6 +104,7 @@ STEPS: tuple[tuple[Any, str, bool], ...] = (  # after a step is before the next 
 )
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.full
 def test_killed_at_any_step_it_is_done_again(shop: LandedShop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before and after each step, the first merge and later ones. In the middle a second epoch begins with rows

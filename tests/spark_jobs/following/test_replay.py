@@ -31,6 +31,7 @@ def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Lan
         yield shop
 
 
+@pytest.mark.in_turn
 def test_a_log_replayed_into_an_empty_lake_is_the_source(shop: LandedShop, tmp_path: Path) -> None:
     """With changes that came twice, after a rewind, and a TRUNCATE in the middle; some was merged before, and some was
     not."""

@@ -66,6 +66,7 @@ def follow(one: Merger, *, histories: bool = False) -> list[Merged | Parked]:
     return list(Follow(works, Parking(lake, "d", 1), lambda: works.of(lake.logs("d")), pace).run())
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_both_engines_merge_the_same_rows(
     service: Feed, sessions: Sessions, tmp_path: Path, outcomes: list[Outcome]
@@ -91,6 +92,7 @@ def test_both_engines_merge_the_same_rows(
     assert len(outcomes) == 3 * (len(made) - 1)  # copies of rows with floats go by statements
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_both_engines_keep_the_same_histories(
     service: Feed, sessions: Sessions, tmp_path: Path, outcomes: list[Outcome]

@@ -25,6 +25,7 @@ _VALUES = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.integration
 @pytest.mark.parametrize("kind", _VALUES)
 def test_what_partitions_a_table_is_found_again(kind: str, spark_remote: str, tmp_path: Path) -> None:

@@ -69,6 +69,7 @@ def draining(shop: Shop) -> Iterator[None]:
         yield
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["mysql8", "mysql57", "mariadb"])
 def test_tables_are_copied_under_a_busy_writer(

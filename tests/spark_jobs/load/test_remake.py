@@ -85,6 +85,7 @@ def test_from_nothing_and_from_an_earlier_version(shop: LandedShop) -> None:
     assert shop.differences("t") == {"t": (0, 0, 0)}
 
 
+@pytest.mark.in_turn
 def test_what_no_log_has_is_refused(shop: LandedShop) -> None:
     """A batch that was merged directly, a statement, a copy, and rows of the log that are gone. Nothing is written, and
     the version after it serves."""

@@ -28,6 +28,7 @@ _MODE = "SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'"
 _SERVERS = ["mysql8", "mysql57", "mysql9", "mariadb"]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", _SERVERS)
 def test_both_ways_give_the_same_rows(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Edge values and random ones of each type, character sets, zero dates as NULL; without a key too. Columns, their

@@ -68,6 +68,7 @@ def read(trial: SnapshotTrial, snapshot: Snapshot, between: Callable[[], None]) 
     return (trial.at_once if trial.table == "copies" else trial.in_two_parts)(snapshot, between)
 
 
+@pytest.mark.in_turn
 def test_tables_are_exact_after_the_switch(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
     """A live table with a key and one without, a stopped one and one that the lake does not have, written before, while
     and after they are read. The client is before their places, between them and after them."""

@@ -140,6 +140,7 @@ def test_keys_of_other_kinds(shop: Shop, key: str, rows: str) -> None:
     assert (again.compacted, names(shop)) == (False, files)
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.full
 @pytest.mark.parametrize("behind", tiers([True], turns=[False]))
 def test_killed_in_the_middle_it_is_done_again(shop: Shop, monkeypatch: pytest.MonkeyPatch, behind: bool) -> None:

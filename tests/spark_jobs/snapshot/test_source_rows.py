@@ -113,6 +113,7 @@ def check(server: MySqlServer, database: str, cases: Iterable[Case], zero_dates:
     return unknown
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("name", "family"),
     [
@@ -131,6 +132,7 @@ def test_rows_are_found_by_a_key_of_any_type(name: str, family: str, request: py
     assert bool(unknown) == (family == "enums")
 
 
+@pytest.mark.in_turn
 def test_rows_are_found_by_texts_of_every_character_set(server: MySqlServer, database: str) -> None:
     """Those whose bytes are known: not beyond ASCII in East Asian sets."""
     with server.root() as connection, connection.cursor() as cursor:

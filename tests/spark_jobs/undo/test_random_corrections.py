@@ -245,6 +245,7 @@ def _sides(before: Rows, after: Rows) -> Sides:
     return {key: one for key, one in found.items() if one[0] != one[1]}
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("seed", tiers([0], full=[1, 2], turns=range(3, 6)))
 def test_random_sequences(tmp_path: Path, seed: int) -> None:
     """After each step, and when all is read, the lake has the rows of the model, whatever was killed or refused."""
@@ -255,6 +256,7 @@ def test_random_sequences(tmp_path: Path, seed: int) -> None:
         walk.check()
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("seed", tiers([0], full=[1], turns=range(2, 5)))
 def test_random_sequences_of_shards(tmp_path: Path, seed: int) -> None:
     """The same with tables that go into one, which has the rows of both after each step, and of another destination."""

@@ -60,6 +60,7 @@ def drained(lake: LakeHistory) -> None:
     lake.merge("shop.l")
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("seed", tiers([0, 1], full=[2], turns=range(3, 6)))
 def test_random_histories(tmp_path: Path, seed: int) -> None:
     """Restored to a random place all tables have the rows of then, also without a key and with rows in a log; read on

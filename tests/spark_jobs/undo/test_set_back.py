@@ -158,6 +158,7 @@ def spark_rows(sessions: Sessions, path: Path, at: str = "") -> list[tuple[Any, 
         return sorted(tuple(row) for row in spark.sql(f"SELECT * FROM delta.`{path}`{at}").collect())
 
 
+@pytest.mark.in_turn
 def test_as_spark_does(sessions: Sessions, tmp_path: Path) -> None:
     """Rows under deletion vectors come back, Spark writes on, and the commit says what Spark's own would say."""
     paths = {way: tmp_path / way for way in ("ours", "sparks")}

@@ -78,6 +78,7 @@ def versions(trial: UnionTrial, *names: str) -> list[int]:
     return [trial.table(name).version() for name in names]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("small", [True, False])
 def test_an_undo_of_a_shard_touches_its_rows_alone(trial: UnionTrial, small: bool) -> None:
     """By delta-rs and by Spark: the union has what the shard has, `verify` knows it, a redo takes it back. Given the

@@ -54,6 +54,7 @@ def trial(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Un
         yield trial
 
 
+@pytest.mark.in_turn
 def test_a_run_copies_shards_that_do_not_fit(trial: UnionTrial) -> None:
     """Also those without a row in its batches. They go on as shards."""
     a, b, c = trial.names
@@ -69,6 +70,7 @@ def test_a_run_copies_shards_that_do_not_fit(trial: UnionTrial) -> None:
     assert list(united(trial.shop.lake.lake, "shop")) == []
 
 
+@pytest.mark.in_turn
 def test_a_run_that_cannot_copy_stops_them(trial: UnionTrial) -> None:
     """Each names its remedy, which helps; the union has none of their rows till then."""
     a, b, c = trial.names

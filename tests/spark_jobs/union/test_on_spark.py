@@ -84,6 +84,7 @@ def test_a_statement_of_spark_writes_a_shard(trial: LakeTrial) -> None:
     assert len(by_spark(trial)) == 25_004
 
 
+@pytest.mark.in_turn
 def test_spark_reads_narrow_files_of_a_wide_column(trial: LakeTrial) -> None:
     """The widest shape wins until all have it."""
     follow(trial, "ALTER TABLE orders_1 MODIFY n BIGINT, ADD COLUMN note INT")

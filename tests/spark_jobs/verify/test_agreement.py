@@ -69,6 +69,7 @@ CASES = [
 ]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("server", "family"),
     mostly_full(CASES, lambda case: case[0] == "mysql8" or case[1] in type_matrix.OWN.get(case[0], ())),

@@ -214,6 +214,7 @@ def test_a_run_that_was_killed_before(shop: Shop) -> None:
     assert shop.differences("t") == RIGHT
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_what_cannot_be_repaired(shop: Shop) -> None:
     """A stopped table, one without a key, and rows that the lake's own constraint refuses: each says what to do, and

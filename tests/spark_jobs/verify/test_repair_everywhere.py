@@ -67,6 +67,7 @@ def test_on_another_server(mysql57: MySqlServer, spark_remote: str, tmp_path: Pa
         assert shop.warnings == []
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("family", [*type_matrix.FAMILIES, "mariadb", "vectors"])
 def test_every_type(family: str, spark_remote: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Of each table a third of the rows is gone from the lake, or has another row's values."""
@@ -90,6 +91,7 @@ def test_every_type(family: str, spark_remote: str, tmp_path: Path, request: pyt
             assert shop.differences(group.table) == {group.table: (0, 0, 0)}
 
 
+@pytest.mark.in_turn
 def test_beside_writes_and_drains(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
     """Others write the damaged rows and the others all the time, and runs apply them."""
     with opened_shop(mysql8, spark_remote, tmp_path) as shop:

@@ -49,6 +49,7 @@ def _rows(topics: Topics, partition: int) -> list[tuple[str, int]]:
     return [(one["type"], int(row["id"])) for one in found for row in one["data"] or ()]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2))])
 @pytest.mark.parametrize("compressed", [False, True], ids=["plain", "compressed"])
 def test_a_broker_that_fails_at_random(

@@ -115,7 +115,7 @@ def lines_of_history() -> int:
     return seen[0]
 
 
-@pytest.mark.parametrize("kills", mostly_full([60, 500], lambda kills: kills == 60))
+@pytest.mark.parametrize("kills", mostly_full([60, 500], lambda kills: kills == 60, days=2))
 def test_a_kill_at_any_line_loses_nothing_that_was_stored(tmp_path: Path, kills: int) -> None:
     """What is found is whole transactions in order, has all that was reported as stored, and can be written on."""
     states, lines = history(tmp_path / "model"), lines_of_history()

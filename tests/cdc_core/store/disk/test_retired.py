@@ -108,7 +108,7 @@ def test_definitions_go_and_what_is_left_means_what_it_meant(tmp_path: Path) -> 
     goes_on(tmp_path / "a", volumes, parts)
 
 
-@pytest.mark.parametrize("kills", mostly_full([80, 400], lambda kills: kills == 80))
+@pytest.mark.parametrize("kills", mostly_full([80, 400], lambda kills: kills == 80, days=2))
 def test_a_kill_at_any_line(tmp_path: Path, kills: int) -> None:
     """What was stored and not forgotten is found, and the directory can be written on."""
     count = lines(tmp_path / "model", -1)

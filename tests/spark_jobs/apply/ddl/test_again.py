@@ -55,6 +55,7 @@ def _more(anew: list[Effect], *, stopped: bool = False, dropped: bool = False, n
     return pytest.param(anew, stopped, dropped, id=name, marks=pytest.mark.full)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("anew", "stopped", "dropped"),
     [
