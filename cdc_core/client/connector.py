@@ -145,6 +145,13 @@ class Connector:
     def tables(self) -> list[TableSchema]:
         return [TableSchema.from_dict(fields) for fields in self._call("GET", f"{self._home}/tables")]
 
+    def not_captured(self, table: str, captured: Collection[str]) -> ConfigError:
+        """The error about a table that is not among the captured ones."""
+        known = sorted(captured)
+        shown = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
+        hint = f"Name a captured table, or take it into the filter first. Captured: {shown or 'none'}."
+        return ConfigError(f"{table} is not captured", place=self.destination, hint=hint)
+
     def client_status(self) -> ClientStatus:
         """This client's cursor, sequences, claims and stopped tables."""
         return ClientStatus.from_dict(self._call("GET", self._client))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cdc_core.client.connector import Connector
 from cdc_core.contract.stopped_table import PAUSED
-from cdc_core.errors import ConfigError, SessionError, safe_name
+from cdc_core.errors import SessionError, safe_name
 from orchestration.verbs.access import Access
 from orchestration.verbs.orders import WHOLE, Pause
 from orchestration.verbs.report import Done, Report
@@ -47,7 +47,6 @@ def pause_table(connector: Connector, table: str, reason: str) -> Done:
 
 def check_captured(connector: Connector, table: str) -> None:
     """Raises ConfigError for a table that the service does not capture."""
-    captured = sorted(schema.name for schema in connector.tables())
+    captured = {schema.name for schema in connector.tables()}
     if table not in captured:
-        shown = ", ".join(captured[:20]) + (", ..." if len(captured) > 20 else "")
-        raise ConfigError(f"{table} is not captured", place=connector.destination, hint=f"Captured: {shown or 'none'}.")
+        raise connector.not_captured(table, captured)

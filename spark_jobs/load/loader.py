@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from cdc_core.client.connector import Connector
 from cdc_core.config import InstanceConfig
 from cdc_core.contract.snapshot import FIRST_START, Snapshot
-from cdc_core.errors import ConfigError, SluiceError, SourceChanged, SourceUnavailable
+from cdc_core.errors import SluiceError, SourceChanged, SourceUnavailable
 from cdc_core.schema.names import full_name, split_name
 from cdc_core.schema.table import TableSchema
 from spark_jobs.expectations.expectation import NO_EXPECTATIONS, Expectations
@@ -146,17 +146,11 @@ class Loader:
         """Returns the staging of a snapshot."""
         return Staging(self.lake, self.connector.destination, snapshot_id)
 
-    def check_captured(self, schema: TableSchema, name: str) -> None:
-        """Raises ConfigError for a table that the service does not capture under that name: nothing would bring its
-        changes."""
+    def captures(self, name: str) -> bool:
+        """Whether the service captures a table under that name: else nothing would bring its changes."""
         if name not in self.captured:
             self.captured.update(one.name for one in self.connector.tables())
-        if schema.name == name and name in self.captured:
-            return
-        known = sorted(self.captured)
-        shown = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
-        hint = f"Name a captured table, or take it into the filter first. Captured: {shown or 'none'}."
-        raise ConfigError(f"{name} is not captured", place=self.connector.destination, hint=hint)
+        return name in self.captured
 
     def source(self) -> Source:
         """Returns the server that the service reads."""
@@ -195,15 +189,13 @@ class _TableLoad:
         loader, name = self.loader, self.name
         with asked(loader.source(), name) as connection:
             schema, whole = readable(connection, self.database, self.table), whole_images(connection)
-            at = position(connection)
-        if schema is None:
-            self._end_unread()
-            return NoSuchTable(self.database, self.table, SnapshotPlace(at, at))
-        try:
-            loader.check_captured(schema, name)
-        except ConfigError:
-            self._end_unread()
-            raise
+            if schema is None:
+                at = position(connection)
+                self._end_snapshot(idle=True)
+                return NoSuchTable(self.database, self.table, SnapshotPlace(at, at))
+        if not loader.captures(name):
+            self._end_snapshot(idle=True)
+            raise loader.connector.not_captured(name, loader.captured)
         self._remove_broken()
         if not whole:
             return self._open_and_held() if self.resumable else self.while_held()
@@ -249,19 +241,13 @@ class _TableLoad:
             self._end_snapshot()
         return found
 
-    def _end_snapshot(self) -> None:
-        """Ends the table's snapshot if this load took it over, or nobody has taken it: the table is in the lake."""
+    def _end_snapshot(self, *, idle: bool = False) -> None:
+        """Ends the table's snapshot if this load took it over, or nobody has taken it: the table is in the lake.
+        `idle`: also one that no job reads any more, or that is broken, of a table that is gone or not captured: the
+        sensor would start loads of it for ever."""
         for one in self.loader.connector.client_status().snapshots:
-            if one.table == self.name and one.owner in (self.owner, FIRST_START):
-                self.loader.connector.snapshots.cancel(self.name)
-                self.loader.staging(one.id).remove()
-
-    def _end_unread(self) -> None:
-        """Ends the snapshot of a table that is gone, or not captured, unless another load reads it: the sensor would
-        start loads of it for ever."""
-        for one in self.loader.connector.client_status().snapshots:
-            idle = one.broken or (is_job(one.owner) and one.lease_deadline < time.time())
-            if one.table == self.name and (idle or one.owner in (self.owner, FIRST_START)):
+            left = idle and (one.broken or (is_job(one.owner) and one.lease_deadline < time.time()))
+            if one.table == self.name and (left or one.owner in (self.owner, FIRST_START)):
                 self.loader.connector.snapshots.cancel(self.name)
                 self.loader.staging(one.id).remove()
 
