@@ -32,8 +32,8 @@ def test_no_test_module_imports_another() -> None:
     assert imports == []
 
 
-def test_what_draws_anew_runs_daily_and_what_kills_every_other_day() -> None:
-    """A test that waits for its turn does the same each day. The suites of chaos and states, and properties, do not."""
+def test_properties_run_daily_and_what_kills_every_other_day() -> None:
+    """Neither the suites of chaos and states nor a property waits for its turn, and what kills waits for a day."""
     waiting: list[str] = []
     for path in MODULES:
         text = path.read_text()
