@@ -162,7 +162,7 @@ def begin(batch: Batch, table: TableRange) -> ReadyShare | TableResult:
             sessions, lake, batch.fence, path, claim.destination, changes, state, app, changed, again=again
         )
     own = prepared.state.own
-    if (own or (changes.keeps_columns(prepared.state) and not changes.counts.partial)) and changes.rows:
+    if changes.rows and changes.by_images(prepared.state):
         with whole_images(table.name, copy_hint(claim.destination, table.name)):
             changes = changes.as_images(images_read(changes, claim, batch.door))
     metadata = note(claim, table.name, batch.run_id, decision.after, changes.counts, soft=own.soft)

@@ -49,9 +49,10 @@ def as_of_sql(tables: ClientTables, chosen: Chosen, *, whole: bool = False) -> s
     own = state.own if whole else NO_OWN
     rows = table_at(path, version) if whole else living_at(path, version, state.own)
     if chosen.later:
-        if why := lacks_values(tables, chosen, state):
+        log = _log(tables, chosen)
+        if why := _lacks(tables, chosen, log, state):
             raise LakeError(f"{chosen.table} is not known there: {why}", place=path, hint=_BETWEEN)
-        return _with_log(_log(tables, chosen), chosen, rows, state.columns, state.primary_key, own)
+        return _with_log(log, chosen, rows, state.columns, state.primary_key, own)
     return f"SELECT {', '.join(map(quote, (*(one.name for one in state.columns), *own.names)))} FROM {rows}"  # noqa: S608
 
 
@@ -78,11 +79,14 @@ def _path(tables: ClientTables, table: str) -> str:
 
 
 def lacks_values(tables: ClientTables, chosen: Chosen, then: TableState) -> str:
-    """Returns why later rows of the log cannot be laid over the table as it was `then`, or "". A table that keeps a
-    column may have dropped it before or after the place, and the log does not say which."""
+    """Returns why later rows of the log cannot be laid over the table as it was `then`, or "". The source may have
+    dropped a column before or after the place, and the log does not say which."""
+    return _lacks(tables, chosen, _log(tables, chosen), then)
+
+
+def _lacks(tables: ClientTables, chosen: Chosen, log: OpenedLog, then: TableState) -> str:
     now = tables.lake.state(tables.path(chosen.table), "")
-    kept = _log(tables, chosen).dropped([one for one in then.columns if now and one in now.columns])
-    return f"its rows keep their values of column {kept[0]}, which the source has dropped" if kept else ""
+    return log.lacks_values([one for one in then.columns if now and one in now.columns])
 
 
 def _log(tables: ClientTables, chosen: Chosen) -> OpenedLog:
@@ -105,5 +109,4 @@ def _with_log(
     if chosen.version is None:  # a log alone has entries of statements that emptied the table
         emptied = f"SELECT max({VERSION}) FROM {source} WHERE ({where}) AND {OP} = '{TRUNCATE}'"  # noqa: S608
         where = f"({where}) AND {VERSION} > coalesce(({emptied}), -1)"
-    later = ImageQuery(source, log.having(columns), key, where)
-    return later.last_over(rows, columns, own) if own else later.over(rows, columns)
+    return ImageQuery(source, log.having(columns), key, where).over(rows, columns, own=own)

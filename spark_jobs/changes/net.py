@@ -75,46 +75,25 @@ class ImageQuery:
         last = f"SELECT *, {image_op(self.key)} = 2 AS {GONE} FROM ({self._last(anew=anew)})"  # noqa: S608
         return f"(SELECT {', '.join(listed)} FROM ({last}))"  # noqa: S608
 
-    def over(self, rows: str, columns: Sequence[LakeColumn], kept: Collection[str] = ()) -> str:
-        """Returns a query: `rows`, which have `columns`, after these changes. A column that the images lack becomes
-        NULL in the rows that they write, but one of `kept`, in a table with a key, stays as it was unless the row came
-        anew. It raises FEWER_COPIES if more copies of a row without a key are removed than there are."""
+    def over(self, rows: str, columns: Sequence[LakeColumn], kept: Collection[str] = (), own: Own = NO_OWN) -> str:
+        """Returns a query: `rows`, which have `columns` and those of `own`, as a MERGE of these changes leaves them. A
+        column that the images lack becomes NULL in the rows that they write; one of `kept` stays as it was, unless the
+        row came anew. A table without a key has neither. It raises FEWER_COPIES if more copies of a row without a key
+        are removed than there are."""
         there = {column.name for column in self.columns}
-        values = ", ".join(_cast("l", column, there) for column in columns)
-        if kept and self.key:
-            return self._over_kept(rows, columns, kept)
+        values = {column.name: _cast("l", column, there) for column in columns}
         if not self.key:
-            counted = f"(SELECT {values}, l.{COUNT} FROM {self._counted()} AS l)"  # noqa: S608
+            counted = f"(SELECT {', '.join(values.values())}, l.{COUNT} FROM {self._counted()} AS l)"  # noqa: S608
             return _copies_over(rows, grouped(counted, columns), columns)
-        listed, net = ", ".join(f"t.{quote(column.name)}" for column in columns), self.net()
+        values |= {column.name: _cast("l", column, {column.name}) for column in own.columns}
+        values |= {name: f"CASE WHEN l.{ANEW} THEN NULL ELSE t.{quote(name)} END AS {quote(name)}" for name in kept}
+        listed, last = ", ".join(f"t.{quote(name)}" for name in values), self.last(own, anew=bool(kept))
         on = " AND ".join(f"t.{quote(name)} = l.{quote(name)}" for name in self.key)
-        return (
-            f"SELECT {listed} FROM {rows} AS t LEFT ANTI JOIN {net} AS l ON {on} "  # noqa: S608
-            f"UNION ALL SELECT {values} FROM {net} AS l WHERE l.{OP} = 1"
-        )
-
-    def _over_kept(self, rows: str, columns: Sequence[LakeColumn], kept: Collection[str]) -> str:
-        there = {column.name for column in self.columns}
-        old = {name: f"CASE WHEN l.{ANEW} THEN NULL ELSE t.{quote(name)} END AS {quote(name)}" for name in kept}
-        values = ", ".join(old.get(column.name) or _cast("l", column, there) for column in columns)
-        listed, last = ", ".join(f"t.{quote(column.name)}" for column in columns), self.last(NO_OWN, anew=True)
-        on = " AND ".join(f"t.{quote(name)} = l.{quote(name)}" for name in self.key)
+        before = f" LEFT JOIN {rows} AS t ON {on}" if kept else ""
+        there_then = "" if own.soft else f" WHERE NOT l.{GONE}"
         return (
             f"SELECT {listed} FROM {rows} AS t LEFT ANTI JOIN {last} AS l ON {on} "  # noqa: S608
-            f"UNION ALL SELECT {values} FROM {last} AS l LEFT JOIN {rows} AS t ON {on} WHERE NOT l.{GONE}"
-        )
-
-    def last_over(self, rows: str, columns: Sequence[LakeColumn], own: Own) -> str:
-        """Returns a query: `rows`, which have `columns` and those of `own`, as a MERGE of `last` leaves them."""
-        there = {column.name for column in self.columns}
-        listed = ", ".join(f"t.{quote(name)}" for name in (*(column.name for column in columns), *own.names))
-        values = [_cast("l", column, there) for column in columns]
-        values += [_cast("l", column, {column.name}) for column in own.columns]
-        on = " AND ".join(f"t.{quote(name)} = l.{quote(name)}" for name in self.key)
-        last, left = self.last(own), "true" if own.soft else f"NOT l.{GONE}"
-        return (
-            f"SELECT {listed} FROM {rows} AS t LEFT ANTI JOIN {last} AS l ON {on} "  # noqa: S608
-            f"UNION ALL SELECT {', '.join(values)} FROM {last} AS l WHERE {left}"
+            f"UNION ALL SELECT {', '.join(values.values())} FROM {last} AS l{before}{there_then}"
         )
 
     def inserted(self) -> str:

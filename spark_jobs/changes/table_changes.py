@@ -106,17 +106,17 @@ class Changes:
         """Returns the table's columns that the source has no more."""
         return sorted({column.name for column in state.columns}.difference(one.name for one in self.columns))
 
-    def keeps_columns(self, state: TableState) -> bool:
-        """Whether a row that stays keeps what it has in a column that the source has dropped: then all images must be
-        seen, to tell it from another row that got its key."""
-        return bool(self.key) and bool(self.dropped_in(state))
+    def by_images(self, state: TableState) -> bool:
+        """Whether the table is written by all images: for the columns of Sluice's, or since a row keeps what it has in
+        a column that the source has dropped, and another row that gets its key does not. Images that leave columns out
+        do not show the latter."""
+        return bool(state.own) or (bool(self.key) and not self.counts.partial and bool(self.dropped_in(state)))
 
     def net(self, seen: SeenChanges, path: str, state: TableState) -> str:
         """Returns the net changes for the table at `path`: a view, or a query in brackets.
 
         With a key: the columns of each key's last image, and `OP`, 1 for a key that has a row then, 2 for one without;
-        for a table with columns of Sluice's, or with columns that the source has dropped, what `ImageQuery.last`
-        returns. Without a key: each distinct row, and
+        for a table that is written `by_images` what `ImageQuery.last` returns. Without a key: each distinct row, and
         `COUNT`, the copies added or removed; only the rows, as often as they come, if all were inserted."""
         columns = self.columns_in(state)
         if seen.form is not None:
@@ -135,8 +135,8 @@ class Changes:
         return f"(SELECT c.* FROM {rows} AS c LEFT ANTI JOIN {seen.left_out} AS o ON {same})"  # noqa: S608
 
     def _of_images(self, images: ImageQuery, state: TableState) -> str:
-        if state.own or self.keeps_columns(state):
-            return images.last(state.own, anew=self.keeps_columns(state))
+        if self.by_images(state):
+            return images.last(state.own, anew=bool(self.dropped_in(state)))
         return images.inserted() if not self.key and self.counts.insert_only else images.net()
 
     def _whole(self, view: str, path: str, columns: tuple[LakeColumn, ...]) -> str:

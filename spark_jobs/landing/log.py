@@ -108,6 +108,11 @@ class OpenedLog:
         known = {column.name for column in self.definition.columns}
         return [column.name for column in columns if column.name not in known]
 
+    def lacks_values(self, columns: Sequence[LakeColumn]) -> str:
+        """Returns why the log cannot say what rows have in these columns of a table, or ""."""
+        kept = self.dropped(columns)
+        return f"rows keep their values of column {kept[0]}, which the source has dropped" if kept else ""
+
     def having(self, columns: Sequence[LakeColumn]) -> tuple[LakeColumn, ...]:
         """Returns those of a table's columns that it has."""
         there = {field.name for field in self.table.schema().fields}

@@ -150,8 +150,8 @@ class _Search:
             raise self._refused("old rows have no values in an added column yet")
         if before is None and now.unfilled_number:
             raise self._refused("old rows were given the values of an added column, which its log does not have")
-        if gone := self.log.dropped(now.columns):
-            raise self._refused(f"rows keep their values of column {gone[0]}, which the source has dropped")
+        if why := self.log.lacks_values(now.columns):
+            raise self._refused(why)
         there = {(column.name, column.type) for column in self.log.columns}
         missing = [name for name, kind in _types(now) if (name, kind) not in there]
         if missing:

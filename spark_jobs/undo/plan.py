@@ -110,9 +110,8 @@ class Planner:
         assert known.state is not None
         assert known.place is not None
         log = self.tables.log(table) if part.origin == "log" else None
-        if log is not None and (kept := log.dropped(known.state.columns)):
-            why = f"rows keep their values of column {kept[0]}, which the source has dropped, and its log lacks them"
-            raise self._refused(table, why)
+        if log is not None and (why := log.lacks_values(known.state.columns)):
+            raise self._refused(table, f"{why}, and its log lacks them")
         pool = RowPool(self._schema(table, known.state), known.state.primary_key)
         net = net_changes(pool, part.read())
         now = rows_now(self.tables, table, known.state, pool, net)

@@ -52,7 +52,7 @@ def _compared(comparer: TableComparer, histories: Histories, table: str, name: s
             assert found.table is not None
             assert found.merged is not None
             at = place_of(found.table.version)
-            return _answer(name, _current_rows(histories, table, found.merged, found.state.version), at)
+            return _answer(name, _current_rows(histories, table, found, found.merged, found.state.version), at)
         if comparer.clock() >= deadline:
             raise _behind(histories, table)
         comparer.sleep(0.5)
@@ -79,14 +79,13 @@ def _versions(found: HistoryState) -> tuple[int, ...]:
     return tuple(state.version for state in (found.state, found.merged) if state is not None)
 
 
-def _current_rows(histories: Histories, table: str, merged: TableState, version: int) -> Comparison:
+def _current_rows(histories: Histories, table: str, at: HistoryState, merged: TableState, version: int) -> Comparison:
     """Compares the current rows of both, at the versions that were found together. A dropped table has no rows. A
     current row that has an end is extra, and its key is missing: a query as of a moment would not find it."""
     rows = histories.lake.open(histories.table_path(table), merged.version)
     versions = histories.lake.open(histories.path(table), version)
     kinds, key = pa.schema(rows.schema().to_arrow()), merged.primary_key
-    log = histories.log(table)
-    dropped = log.dropped(merged.columns) if log is not None else []  # a row keeps them, its next version does not
+    dropped = at.log.dropped(merged.columns)  # a row keeps its values there, its next version has none
     fields = [kinds.field(column.name) for column in merged.columns if column.name not in dropped]
     lasts, ended = (f"{CURRENT} AND {VALID_TO} IS {word}" for word in ("NULL", "NOT NULL"))
     ours = LakeSide(rows, fields, key, "false" if merged.dropped else "")

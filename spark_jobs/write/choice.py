@@ -19,7 +19,7 @@ def statement(
     names = [column.name for column in columns]
     if not key:
         return append_rows(path, rows, names) if changes.counts.insert_only else merge_copies(path, rows, columns)
-    if state.own or (seen.form is not None and changes.keeps_columns(state)):
+    if changes.by_images(state):
         return merge_last(path, rows, names, key, state.own, between, changes.dropped_in(state))
     # Of a dead run, a late MERGE by key changes nothing, but a late append would: the service refuses its rows then.
     if state.fresh and isinstance(changes.source, OfClaim):

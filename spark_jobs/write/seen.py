@@ -61,7 +61,7 @@ def _logged(
 ) -> Iterator[SeenChanges]:
     log = source.log
     in_log = SeenChanges(table_at(source.path, log.version()), changes.rows, form=LOGGED, where=changes.range.sql)
-    if state.own or not changes.key or changes.keeps_columns(state):
+    if not changes.key or changes.by_images(state):
         yield in_log
         return
     names = [column.name for column in changes.columns_in(state)]
