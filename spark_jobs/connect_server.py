@@ -16,6 +16,11 @@ _PROJECT = Path(__file__).resolve().parent.parent
 _HOST = Path(__file__).with_name("connect_host.py")
 DERBY = "derby"  # the folder of a metastore's database
 _PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
+_UNREAD_FIGURES = (  # of a commit's checksum, which Delta reads all files' entries for: a tenth of a small MERGE
+    "spark.databricks.delta.fileSizeHistogramMetrics.enabled",
+    "spark.databricks.delta.checksumDVMetrics.enabled",
+    "spark.databricks.delta.checksumDeletedRecordCountsHistogramMetrics.enabled",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +128,7 @@ def spark_conf(settings: SparkSettings) -> dict[str, str]:
         "spark.sql.artifact.isolation.enabled": "false",  # sessions share compiled code and Python workers
         "spark.sql.artifact.isolation.alwaysApplyClassloader": "false",
         "spark.databricks.delta.snapshotPartitions": "1",  # 50 by default, which costs more than a small MERGE
+        **dict.fromkeys(_UNREAD_FIGURES, "false"),
         "spark.python.worker.reuse": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     }
