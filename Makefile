@@ -74,7 +74,7 @@ style: $(READY) ## the first part of it: ruff and import-linter
 	@imports=$$($(BIN)/lint-imports --no-cache) || { echo "$$imports" >&2; exit 1; }
 
 types: $(READY) ## the second part of it: mypy --strict
-	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/mypy --no-error-summary $(if $(CI),--cache-dir=/dev/null)
 
 format: $(READY) ## format the code
 	@$(BIN)/ruff check --quiet --fix .
