@@ -88,7 +88,8 @@ def pytest_configure_node(node: Any) -> None:
 
     config = node.config
     if SPARK not in config.stash:
-        config.stash[SPARK] = spark = SharedSpark()
+        interpreted = config.getoption("--in-turn") and not has_turn("compiled statements")
+        config.stash[SPARK] = spark = SharedSpark(interpreted=interpreted)
         config.add_cleanup(spark.stop)
     node.workerinput["spark_remote"] = config.stash[SPARK].remote
     node.workerinput["read"] = str(config.stash[SPARK].directory / "read")

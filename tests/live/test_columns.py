@@ -24,6 +24,7 @@ INSERT = (
 )
 
 
+@pytest.mark.in_turn
 def test_odd_columns_indexes_and_partitions_are_followed(
     mysql8: MySqlServer, spark_remote: str, tmp_path: Path
 ) -> None:

@@ -44,6 +44,7 @@ def _count(kafka: Kafka, topic: str, partitions: int = 1) -> int:
     return sum(len(rows(kafka.messages(topic, number))) for number in range(partitions))
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.full
 def test_every_change_arrives_once_and_in_order(
     kafka: Kafka, mysql8: MySqlServer, database: str, tmp_path: Path

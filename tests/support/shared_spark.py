@@ -22,14 +22,18 @@ _JAVA = (  # it lives long enough for Java's second compiler, but not for the de
     "-XX:ReservedCodeCacheSize=512m",  # of thousands of statements
 )
 
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Tests' statements have few rows: to compile them takes a seventh of its CPU time."""
+
 
 class SharedSpark:
     """Started by the process that hands out the tests, while the others still read them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, interpreted: bool) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="sluice-spark-", ignore_cleanup_errors=True)
         self.directory = Path(self._directory.name)
         conf = {"spark.driver.defaultJavaOptions": " ".join(_JAVA)}
+        conf |= _INTERPRETED if interpreted else {}
         self._server = SparkConnect(self.directory, free_port(), driver_memory="3g", conf=conf)
         self._starter = threading.Thread(target=self._server.start)
         self._starter.start()

@@ -103,6 +103,7 @@ def test_a_kernel_is_loaded_while_nothing_that_it_is_made_of_changes(program: Pa
     assert run(program, at=2e9) == "40 cached"
 
 
+@pytest.mark.in_turn
 def test_a_kernel_is_compiled_again_when_its_callee_or_a_constant_changes(program: Path) -> None:
     """Also when these stand in another module, and when the sources are older than what was compiled."""
     assert run(program) == "40"
@@ -111,6 +112,7 @@ def test_a_kernel_is_compiled_again_when_its_callee_or_a_constant_changes(progra
     assert run(program, number=3, factor=100, at=1) == "600 cached"
 
 
+@pytest.mark.in_turn
 def test_earlier_forms_of_a_kernel_are_removed(program: Path) -> None:
     """A checkout that is worked on does not fill up."""
     for number in (2, 3, 4):
@@ -120,6 +122,7 @@ def test_earlier_forms_of_a_kernel_are_removed(program: Path) -> None:
     assert len(list(program.glob("__pycache__/caller.answer-*.nbc"))) == 1
 
 
+@pytest.mark.in_turn
 def test_processes_may_start_side_by_side(program: Path) -> None:
     """They share the cache, and each gets the kernel of its own sources."""
     first = [start(program) for _ in range(3)]

@@ -83,6 +83,7 @@ def test_the_text_gives_what_the_catalogue_shows(name: str, request: pytest.Fixt
                 assert comparable(known) == comparable(listed(server, database)), text
 
 
+@pytest.mark.in_turn
 @pytest.mark.integration
 @pytest.mark.parametrize("name", ["mysql8", "mysql57", "mysql9", "mariadb"])
 def test_a_default_of_any_form_leaves_the_definition_known(name: str, request: pytest.FixtureRequest) -> None:

@@ -12,6 +12,7 @@ from orchestration.demo.workload import Workload, add_history, open_shop
 from orchestration.stack.mysql.server import MySqlServer
 
 
+@pytest.mark.in_turn
 @pytest.mark.integration
 def test_the_workload_changes_every_table_and_counts_its_rows(mysql8: MySqlServer) -> None:
     """Each table has rows, each kind of change happened, and `rows` is what the binlog got."""

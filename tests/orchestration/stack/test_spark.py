@@ -35,6 +35,7 @@ def test_a_server_that_ends_is_an_error_with_its_last_words(tmp_path: Path) -> N
     assert "Master must either be" in caught.value.message
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.full
 def test_what_a_killed_server_left_goes_at_its_next_start(tmp_path: Path) -> None:
     """Files of shuffles, which nobody would ever remove."""
@@ -107,6 +108,7 @@ def test_a_new_python_worker_has_imported_what_small_tables_need(spark_remote: s
         assert DAEMON in psutil.Process(worker["pid"]).cmdline()
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.full
 def test_sessions_share_their_python_workers(tmp_path: Path) -> None:
     """The daemons that the first session started serve all others, when it has ended too. Nothing piles up where rows

@@ -78,6 +78,7 @@ def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Sho
 
 @pytest.mark.integration
 class TestAtASource:
+    @pytest.mark.in_turn
     def test_undo_and_redo(self, shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """A dry run changes nothing. The undo puts the rows, by delta-rs or by Spark; the comparison counts them by the
         undo, a repair leaves them, and the redo takes them back."""
@@ -97,6 +98,7 @@ class TestAtASource:
                 assert again["put"] == 3
                 assert shop.differences("t") == {"t": (0, 0, 0)}
 
+    @pytest.mark.in_turn
     def test_stream_goes_on(self, shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Later changes of rows that were undone apply, once; rows that a later batch changed are left."""
         asked = changed(shop)

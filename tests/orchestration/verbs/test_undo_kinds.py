@@ -74,6 +74,7 @@ def values(shop: LandedShop, table: str = "t") -> dict[int, str]:
 BEFORE, AFTER = {1: "a", 2: "b", 3: "c"}, {1: "wrong", 3: "c", 4: "d"}
 
 
+@pytest.mark.in_turn
 def test_soft_deletes(shop: LandedShop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A row that comes back takes the place of its deleted row, by delta-rs and by Spark; the comparison counts the
     rows by the undo, the redo takes them back, and the stream goes on."""

@@ -91,6 +91,7 @@ def told(result: TableResult) -> tuple[Any, ...]:
     return result.table, result.replayed, result.created, result.written, ends, counts
 
 
+@pytest.mark.in_turn
 def test_both_engines_forget_a_column_that_is_gone(service: Feed, sessions: Sessions, tmp_path: Path) -> None:
     """Of a row that was inserted again, or that got the key of another one; a row that stays keeps what it had in the
     column. In one claim as in several."""

@@ -233,6 +233,7 @@ def test_statements_about_hidden_columns_change_nothing(shop: Shop) -> None:
     assert "renamed the column 'password', which a rule hides, to 'pass_word'" in stop.reason
 
 
+@pytest.mark.in_turn
 def test_other_rules_make_the_table_anew(shop: Shop, tmp_path: Path) -> None:
     """A run that may read the source copies the table; else it stops with the remedy."""
     shop.execute(*CREATE, people(1, 2), "INSERT INTO codes VALUES ('a', 1)")

@@ -187,6 +187,7 @@ def test_a_catalog_that_spark_does_not_know_holds_up_no_batch(shop: LandedShop, 
     assert not why(shop)
 
 
+@pytest.mark.in_turn
 def test_a_statement_that_comes_meanwhile_is_owed_still(shop: LandedShop, hive: SparkConnect) -> None:
     """A registration notes what it looked at, not what came since."""
     notes = CatalogNotes(shop.lake.lake, "shop", 1001)

@@ -269,6 +269,7 @@ def test_changes_that_come_again_make_no_versions(shop: LandedShop) -> None:
     check(shop, "t")
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.full
 def test_a_comparison_that_is_killed_stands_at_its_place(shop: LandedShop, monkeypatch: pytest.MonkeyPatch) -> None:
     """After its commit too: to a server that goes on there by GTID nothing comes again that the history has."""

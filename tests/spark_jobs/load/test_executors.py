@@ -148,6 +148,7 @@ def cluster(tmp_path: Path) -> Iterator[SparkConnect]:
         spark.stop()
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.full
 def test_a_cluster_that_loses_an_executor_reads_all_rows_once(
     mysql8: MySqlServer, table: TableSchema, staging: Staging, cluster: SparkConnect, monkeypatch: pytest.MonkeyPatch

@@ -116,6 +116,7 @@ def test_what_no_log_has_is_refused(shop: LandedShop) -> None:
         copied_version(shop.follows, shop.named("t"))
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.full
 @pytest.mark.parametrize("behind", [False, True])
 def test_killed_at_its_commit_it_is_done_again(shop: LandedShop, monkeypatch: pytest.MonkeyPatch, behind: bool) -> None:

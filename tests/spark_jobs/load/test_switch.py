@@ -112,6 +112,7 @@ def killed(monkeypatch: pytest.MonkeyPatch, where: Any, what: str, work: Callabl
             work()
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize(("last", "commit"), [("w", "adopt"), ("w,", "replace")])
 def test_a_switch_that_is_killed_is_done_again(
     last: str, commit: str, mysql8: MySqlServer, spark_remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

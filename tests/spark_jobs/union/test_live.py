@@ -22,6 +22,7 @@ def trial(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Un
         yield trial
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.integration
 def test_a_union_is_the_sum_of_its_sources(trial: UnionTrial, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows, statements shard by shard, a shard that comes late, one that is emptied, one that goes; a killed run, a

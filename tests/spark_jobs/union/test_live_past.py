@@ -143,6 +143,7 @@ def test_a_batch_that_is_given_back_is_in_the_union_once(trial: UnionTrial) -> N
     assert in_union(trial) == trial.at_source()
 
 
+@pytest.mark.in_turn
 def test_rows_of_a_shard_wait_outside_the_union(trial: UnionTrial) -> None:
     """Until a person brings them into the shard, or drops them: the other shards stay as they are. While rows wait, the
     shards cannot be restored to that place."""

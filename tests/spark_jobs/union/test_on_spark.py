@@ -118,6 +118,7 @@ def test_an_emptied_shard_takes_its_rows_alone(trial: LakeTrial, kind: EffectKin
     assert [(row["shop"], row["id"]) for row in by_spark(trial)] == [("2", 1), ("2", 2)]
 
 
+@pytest.mark.in_turn
 def test_upkeep_of_a_union_harms_no_shard(trial: LakeTrial) -> None:
     """VACUUM leaves their folder alone, and what OPTIMIZE writes is taken out again."""
     before = by_spark(trial)

@@ -59,6 +59,7 @@ def values(n: int) -> str:
     return f"({n}, {n}.5, 'é{n}', '2024-01-01 00:00:00.5', {n}.25, x'0{n % 10}00', {n % 32}, '2024-01-01 00:00:01')"
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("server", ["mysql8", "mysql57", "mysql9", "mariadb"])
 def test_each_kind_of_difference_is_reported(server: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Of 3,000 rows: missing, extra, a second copy, changed in each column, NULL against the empty text."""

@@ -147,6 +147,7 @@ def test_the_command(shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert f"sluice verify --repair --destination shop --table {name}" in lines[0]["remedy"]
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.full
 @pytest.mark.parametrize("at", ["before the commit", "behind the commit"])
 def test_killed_and_done_again(shop: Shop, at: str) -> None:
@@ -242,6 +243,7 @@ def test_what_cannot_be_repaired(shop: Shop) -> None:
     assert (again.differences, again.error) == (0, "")
 
 
+@pytest.mark.in_turn
 @pytest.mark.full
 def test_too_often_at_one_place(shop: Shop) -> None:
     """There are as many versions as no event can end at; then the table is reloaded, or takes a batch first."""

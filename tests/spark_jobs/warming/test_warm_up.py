@@ -19,6 +19,7 @@ from spark_jobs.warming.rows import DESTINATION, table_of
 from spark_jobs.warming.warm_up import WarmUp
 
 
+@pytest.mark.in_turn
 @pytest.mark.integration
 def test_its_tables_are_merged_and_gone(spark_remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each table was made, filled, and merged with rows that changed and went, as the claims said. Then nothing is
@@ -50,6 +51,7 @@ def test_its_tables_are_merged_and_gone(spark_remote: str, tmp_path: Path, monke
         assert {one.name for one in spark.catalog.listTables()}.isdisjoint(table_of(number).name for number in range(3))
 
 
+@pytest.mark.in_turn
 @pytest.mark.integration
 def test_it_is_ended_in_the_middle(spark_remote: str, tmp_path: Path) -> None:
     """While it makes or fills its table. It leaves nothing that a later start does not remove, and Spark goes on."""

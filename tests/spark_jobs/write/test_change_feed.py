@@ -27,6 +27,7 @@ from tests.support.spark_feed import feed
 COMES, GOES = ("insert", "update_postimage"), ("delete", "update_preimage")
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("listed", [False, True])
 def test_the_feed_is_what_each_commit_did(tmp_path: Path, listed: bool) -> None:
     """Random changes of tables with every type, with a key and without one; whether the table lists its features, as
@@ -115,6 +116,7 @@ BAG: list[list[tuple[Any, ...]]] = [
 ]
 
 
+@pytest.mark.in_turn
 @pytest.mark.integration
 def test_spark_reads_the_feed(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
     """Of a source's tables, with a key and without one, that delta-rs wrote, then Spark, then delta-rs: each row that
