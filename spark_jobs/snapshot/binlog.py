@@ -15,11 +15,13 @@ from cdc_core.errors import SourceError
 from cdc_core.position import EntryPosition
 
 _NO_ROWS = ("Format_desc", "Previous_gtids", "Rotate", "Stop", "Gtid_list", "Binlog_checkpoint", "Start_encryption")
-_OPAQUE = ("Transaction_payload", "XA_prepare", "Incident")
+_PURGED = "purged"  # stands for the events of files that the server has no more
+_OPAQUE = ("Transaction_payload", "XA_prepare", "Incident", _PURGED)
 _EVENTS = 5_000  # asked for at once
 _TRIES = 30  # to be shown events, 0.1 s apart: a server may write a large event for so long
 _WHOLE = ("drop database", "drop schema")  # name no table
-_WITH_TEXT = ("Query", "Table_map")  # events whose text counts
+_WITH_TEXT = ("Query", "Table_map", _PURGED)  # events whose text counts
+_UNKNOWN = ("\N{REPLACEMENT CHARACTER}", "?")  # for bytes of another character set: MySQL shows them, MariaDB `?`
 
 Event = tuple[str, str]
 """Type and text, as the server shows them."""
@@ -43,7 +45,8 @@ def position(connection: pymysql.Connection[Any]) -> EntryPosition:
 
 def reaches(connection: pymysql.Connection[Any], cursor: EntryPosition, end: EntryPosition) -> bool:
     """Whether every row before `end` is before the cursor: no cursor moves past headers and ends of files."""
-    return cursor >= end or all(kind in _NO_ROWS for kind, _ in _events(connection, cursor, end, at_once=8))
+    nothing = (*_NO_ROWS, _PURGED)
+    return cursor >= end or all(kind in nothing for kind, _ in _events(connection, cursor, end, at_once=8))
 
 
 def ddl_on(
@@ -51,7 +54,7 @@ def ddl_on(
 ) -> str | None:
     """Returns a statement between two positions that may have changed the table's definition, or None.
 
-    In doubt any statement counts that has the table's name in it."""
+    In doubt any statement counts that has the table's name in it, and a file that was purged."""
     return _ddl_among(_events(connection, low, high, at_once=_EVENTS), database, table)
 
 
@@ -87,6 +90,8 @@ def between(connection: pymysql.Connection[Any], low: EntryPosition, high: Entry
 
 def _ddl_among(events: Iterable[Event], database: str, table: str) -> str | None:
     for kind, text in events:
+        if kind == _PURGED:
+            return text
         if not kind.startswith("Query"):
             continue
         if _names(text, table) or (_names(text, database) and any(word in text.lower() for word in _WHOLE)):
@@ -107,7 +112,10 @@ def _changes_among(events: Iterable[Event], database: str, table: str) -> bool:
 
 
 def _names(text: str, name: str) -> bool:
-    """Whether a statement has the name in it, as a word of its own. BEGIN and COMMIT name nothing."""
+    """Whether a statement has the name in it, as a word of its own. BEGIN and COMMIT name nothing. A name that is not
+    ASCII may be in any statement with a character that is not shown."""
+    if not name.isascii() and any(one in text for one in _UNKNOWN):
+        return True
     plain = text.lower().replace("``", "`").replace('""', '"')
     if plain in ("begin", "commit"):
         return False
@@ -121,6 +129,8 @@ def _events(
     with connection.cursor() as cursor:
         cursor.execute("SHOW BINARY LOGS")
         names = [str(name) for (name, *_) in cursor.fetchall()]
+        if low.journal_name not in names:
+            yield _PURGED, f"the server has purged {low.journal_name}, which may have had statements"
         for name in names:
             if not low.order[0] <= EntryPosition(name, 0).order[0] <= high.order[0]:
                 continue
@@ -141,11 +151,23 @@ def _shown(cursor: Any, statement: str) -> Sequence[tuple[Any, ...]]:
     that is an error, which another try a moment later does not meet."""
     for _ in range(_TRIES - 1):
         try:
-            cursor.execute(statement)
-            return list(cursor.fetchall())
+            return _rows(cursor, statement)
         except pymysql.err.OperationalError as error:
             if error.args[0] != ER.ERROR_WHEN_EXECUTING_COMMAND:
                 raise
             time.sleep(0.1)
-    cursor.execute(statement)
-    return list(cursor.fetchall())
+    return _rows(cursor, statement)
+
+
+def _rows(cursor: Any, statement: str) -> Sequence[tuple[Any, ...]]:
+    """Returns the rows of one try. The server shows a statement's bytes as they are, and says that they are UTF-8."""
+    cursor.connection.use_unicode = False
+    try:
+        cursor.execute(statement)
+    finally:
+        cursor.connection.use_unicode = True
+    return [tuple(_text(value) if isinstance(value, bytes) else value for value in row) for row in cursor.fetchall()]
+
+
+def _text(shown: bytes) -> str:
+    return shown.decode("utf-8", "replace")

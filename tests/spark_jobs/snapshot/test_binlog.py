@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pymysql
@@ -12,7 +13,7 @@ from pymysql.constants import ER
 
 from cdc_core.position import EntryPosition
 from spark_jobs.snapshot import binlog
-from spark_jobs.snapshot.binlog import changes
+from spark_jobs.snapshot.binlog import between, changes, ddl_on, reaches
 
 HALF = pymysql.err.OperationalError(ER.ERROR_WHEN_EXECUTING_COMMAND, "corrupted data in log event")
 DENIED = pymysql.err.OperationalError(ER.ACCESS_DENIED_ERROR, "denied")
@@ -23,12 +24,15 @@ ROWS = [("mysql-bin.000001", 4, "Table_map", 1, 200, "table_id: 7 (shop.t)")]
 class Answers:
     """A cursor: what each SHOW BINLOG EVENTS gets, an error or rows."""
 
-    def __init__(self, *events: Exception | Sequence[tuple[Any, ...]]) -> None:
-        self.events = list(events)
+    def __init__(
+        self, *events: Exception | Sequence[tuple[Any, ...]], files: Sequence[str] = (LOW.journal_name,)
+    ) -> None:
+        self.events, self.files = list(events), files
+        self.connection = SimpleNamespace(use_unicode=True)
         self.found: Sequence[tuple[Any, ...]] = ()
 
     def execute(self, statement: str) -> None:
-        answer = self.events.pop(0) if "EVENTS" in statement else [("mysql-bin.000001", 200)]
+        answer = self.events.pop(0) if "EVENTS" in statement else [(name, 200) for name in self.files]
         if isinstance(answer, Exception):
             raise answer
         self.found = answer
@@ -59,3 +63,18 @@ def test_an_error_that_stays_is_raised(error: Exception, left: int) -> None:
     with pytest.raises(pymysql.err.OperationalError):
         changes(Connection(answers), "shop", "t", LOW, HIGH)  # type: ignore[arg-type]
     assert len(answers.events) == left
+
+
+def test_a_purged_file_may_have_had_anything() -> None:
+    """A statement about any table, and rows of it: only the server could tell. A lake waits for no row of it."""
+    high = EntryPosition("mysql-bin.000003", 200)
+
+    def connection() -> Any:
+        return Connection(Answers([], [], files=["mysql-bin.000002", "mysql-bin.000003"]))
+
+    assert "mysql-bin.000001" in (ddl_on(connection(), "shop", "t", LOW, high) or "")
+    assert changes(connection(), "shop", "t", LOW, high)
+    since = between(connection(), LOW, high)
+    assert since.ddl_on("shop", "t") is not None
+    assert since.changes("shop", "t")
+    assert reaches(connection(), LOW, high)

@@ -236,6 +236,26 @@ def test_statements_that_name_a_table_are_seen(server: MySqlServer) -> None:
         assert seen(f"DROP DATABASE {database}", f"CREATE DATABASE {database}") is not None
 
 
+def test_statements_of_any_character_set_are_shown(server: MySqlServer) -> None:
+    """A session's statement need not be UTF-8, and the server shows its bytes, also of the statement that changed rows
+    where it notes them. Such a statement names its table, or may name any whose name is not ASCII."""
+    noted = "Variable_name IN ('binlog_rows_query_log_events', 'binlog_annotate_row_events')"
+    with server.database() as database, connect(source(server)) as connection, server.root(database) as session:
+        with session.cursor() as cursor:
+            cursor.execute(f"SHOW VARIABLES WHERE {noted}")
+            for name, _ in cursor.fetchall():
+                cursor.execute(f"SET SESSION {name} = ON")
+        low = position(connection)
+        session.query("SET NAMES latin1")
+        session.query("CREATE TABLE größe (v VARCHAR(9)) COMMENT 'Grüße'".encode("latin-1"))
+        session.query("INSERT INTO größe VALUES ('ü')".encode("latin-1"))
+        session.commit()
+        high = position(connection)
+        seen = {name: ddl_on(connection, database, name, low, high) is not None for name in ("größe", "v", "other")}
+        assert seen == {"größe": True, "v": True, "other": False}
+        assert changes(connection, database, "größe", low, high)
+
+
 def test_only_the_server_that_the_service_reads_may_answer(mysql8: MySqlServer) -> None:
     """By its server id."""
     with mysql8.root() as connection, connection.cursor() as cursor:
