@@ -21,10 +21,11 @@ _Step = TypeVar("_Step")
 
 
 class Terminal(Report):
-    """`failed`: how many tables are not as they should be."""
+    """`failed`: how many tables are not as they should be. `destination`: whose they are, where that must be said."""
 
-    def __init__(self, *, as_json: bool, reason: str = "") -> None:
+    def __init__(self, *, as_json: bool, reason: str = "", destination: str = "") -> None:
         self.failed = 0
+        self._whose = {"destination": destination} if destination else {}
         self.reason = reason
         self._console, self._as_json = Console(), as_json
         self._status: Status | None = None
@@ -50,6 +51,12 @@ class Terminal(Report):
         as_json = self._as_json or not self._console.is_terminal
         self._show(f"{subject}: {done.text}", {"table": subject, **done.facts}, done, as_json=as_json)
 
+    def refused(self, error: SluiceError) -> None:
+        """Nothing could begin."""
+        self.failed += 1
+        as_json = self._as_json or not self._console.is_terminal
+        self._show(str(error), error.as_dict(), Done("", {}, good=False), as_json=as_json)
+
     def during(self, steps: Iterator[_Step]) -> Iterator[_Step]:
         while True:
             with self._console.status(self._progress) as self._status:
@@ -68,8 +75,9 @@ class Terminal(Report):
             return work()
 
     def _show(self, text: str, facts: Mapping[str, Any], done: Done, *, as_json: bool) -> None:
+        text = ": ".join([*self._whose.values(), text])
         if as_json:
-            print(json.dumps(facts), flush=True)
+            print(json.dumps(self._whose | {**facts}), flush=True)
         elif self._console.is_terminal:
             self._console.print(Text(text, "" if done.good else "red"))
         else:

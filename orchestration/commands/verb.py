@@ -9,7 +9,7 @@ from cdc_core import config
 from cdc_core.client.connector import Connector
 from cdc_core.client.trust import Trust, authorities
 from cdc_core.contract.doors import local_doors
-from cdc_core.errors import ConfigError
+from cdc_core.errors import ConfigError, SluiceError
 from cdc_core.serve import token_of
 from orchestration.commands.terminal import Terminal
 from orchestration.verbs.access import Access, Declared
@@ -22,19 +22,31 @@ if TYPE_CHECKING:
 
 def run(order: Order, at: Access, *, as_json: bool, reason: str = "") -> int:
     """Runs a verb. Returns 1 when a table is not as it should be. Raises SluiceError."""
-    terminal = Terminal(as_json=as_json, reason=reason)
+    return _run(order, at, Terminal(as_json=as_json, reason=reason))
+
+
+def _run(order: Order, at: Access, terminal: Terminal) -> int:
     order.run(at, terminal)
     return 1 if terminal.failed else 0
 
 
 def run_everywhere(order: Order, conf: Path, *, as_json: bool, **options: str | int | Path | None) -> int:
-    """Runs a verb for each destination of the configuration, and returns the highest exit code."""
+    """Runs a verb for each destination of the configuration, whatever is wrong with another one. Returns the highest
+    exit code."""
     service, _ = config.load_service(conf)
     names = config.destinations(service)
     if not names:
         hint = "Add {destination}/instance.properties."
         raise ConfigError("no destination is configured", place=str(conf), hint=hint)
-    return max(run(order, access_of(name, conf=conf, **options), as_json=as_json) for name in names)  # type: ignore[arg-type]
+    codes = []
+    for name in names:
+        terminal = Terminal(as_json=as_json, destination=name if len(names) > 1 else "")
+        try:
+            codes.append(_run(order, access_of(name, conf=conf, **options), terminal))  # type: ignore[arg-type]
+        except SluiceError as error:
+            terminal.refused(error)
+            codes.append(1)
+    return max(codes)
 
 
 def access_of(

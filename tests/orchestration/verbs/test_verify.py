@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from orchestration.commands.verb import access_of, run
+from cdc_core.errors import ConfigError
+from orchestration.commands.verb import access_of, run, run_everywhere
 from orchestration.stack.mysql.server import MySqlServer
+from orchestration.verbs.access import Access
 from orchestration.verbs.orders import Verify
+from orchestration.verbs.report import Done, Report
 from spark_jobs.lake.tables import Lake
 from tests.support.shop import opened_shop
 from tests.support.small_lake import brought
@@ -46,3 +49,25 @@ def test_tables_are_compared_each_in_its_way(
         assert [(line["table"], line["missing"]) for line in lines] == [
             (names[0], 0), (names[1], 0), (names[0], 1), (names[1], 1)
         ]  # fmt: skip
+
+
+def test_each_destination_of_the_configuration_is_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever keeps another one from it. Each line names its destination."""
+    for name in ("books", "shop", "toys"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "instance.properties").write_text("canal.instance.master.address = 127.0.0.1:3306\n")
+    (tmp_path / "canal.properties").write_text("canal.destinations = books,shop,toys\n")
+    assert run_everywhere(Compared(), tmp_path, as_json=True) == 1
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["destination"], line.get("table"), line.get("message")) for line in lines] == [
+        ("books", "a.t", None), ("shop", None, "the service is away"), ("toys", "a.t", None)
+    ]  # fmt: skip
+
+
+class Compared(Verify):
+    """As one table, but at one destination."""
+
+    def run(self, at: Access, report: Report) -> None:
+        if at.destination == "shop":
+            raise ConfigError("the service is away", hint="Start it.")
+        report.each("a.t", lambda: Done("as at the source", {}))
