@@ -58,6 +58,10 @@ class Snapshot:
         """The first reason stays."""
         return self if self.broken else replace(self, broken=reason)
 
+    def is_after(self, end: EntryPosition) -> bool:
+        """Whether all its rows were read when the table had every change and statement up to `end`."""
+        return self.progress.low is not None and end <= self.progress.low
+
     def after(self, acked: EntryPosition) -> Snapshot:
         """The same after an ack of changes of the table."""
         return self if self.acked and self.acked > acked else replace(self, acked=acked)

@@ -136,7 +136,7 @@ class Claiming:
             return None
         batch = self.session.client(client_id).batches[-1]
         slices = self.session.slices(client_id, batch.id) if batch.range.statements else None
-        stopped, snapshots = self.stops.names(client_id), self.snapshots.names(client_id)
+        stopped, snapshots = self.stops.names(client_id), self.snapshots.names(client_id, claim.end)
         moments = self._moments(batch)
         claim = replace(claim, stopped=stopped, snapshots=snapshots, identity=self.identity, moments=moments)
         self.on_claimed()

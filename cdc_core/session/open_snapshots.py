@@ -19,6 +19,7 @@ from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.errors import SessionError
 from cdc_core.meta.nodes import Change
 from cdc_core.meta.snapshots import Snapshots
+from cdc_core.position import EntryPosition
 from cdc_core.session.session import Session
 from cdc_core.session.state import PendingAck
 from cdc_core.session.stops import Stops
@@ -45,10 +46,10 @@ class OpenSnapshots:
         """Leases start again, because the time while no service ran does not count."""
         self.of[client_id] = {one.table: self._leased(one) for one in self._kept.of(client_id)}
 
-    def names(self, client_id: int) -> tuple[tuple[str, str], ...]:
-        """Table and id of those that are not broken."""
-        found = self.of.get(client_id, {}).values()
-        return tuple(sorted((one.table, one.id) for one in found if not one.broken))
+    def names(self, client_id: int, end: EntryPosition | None = None) -> tuple[tuple[str, str], ...]:
+        """Table and id of those that are not broken; with an `end`, of those that changes up to it concern."""
+        found = (one for one in self.of.get(client_id, {}).values() if not one.broken)
+        return tuple(sorted((one.table, one.id) for one in found if end is None or not one.is_after(end)))
 
     def open(self, client_id: int, table: str, owner: str, lease_seconds: float, *, first: bool) -> Snapshot:
         """The table's snapshot, which is the owner's from now on: a new one, or one that is there and not broken and
@@ -112,6 +113,8 @@ class OpenSnapshots:
         """The client's open snapshots of whose tables the batch has changes, as they are after its ack."""
         known, found = self.of.get(pending.client_id, {}), []
         for table, one in known.items():
+            if one.is_after(pending.end):
+                continue
             if is_redefined(table, pending.redefined):
                 found.append(one.after(pending.end).broken_by(_DDL))
             elif table in pending.tables:

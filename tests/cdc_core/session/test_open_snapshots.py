@@ -108,6 +108,19 @@ def test_a_ddl_statement_or_a_word_of_the_run_breaks_it() -> None:
         assert trial.snapshots.names(CLIENT) == ((TABLE, fresh.id),)
 
 
+def test_what_its_rows_were_read_after_is_none_of_its_concern() -> None:
+    """A statement that a run follows late: it broke the snapshot that was begun because of it. Neither that nor the
+    changes before it are kept for the snapshot, but those after its first place are."""
+    trial = Trial(MemoryNodes())
+    found = trial.open("a")
+    trial.snapshots.note(CLIENT, TABLE, found.id, "a", 60.0, Progress(low=place(100)))
+    assert trial.acked(100, TABLE) == []
+    assert trial.snapshots.names(CLIENT, place(100)) == ()
+    assert trial.snapshots.names(CLIENT, place(101)) == trial.snapshots.names(CLIENT) == ((TABLE, found.id),)
+    (broken,) = trial.acked(101, TABLE)
+    assert "definition changed" in broken.broken
+
+
 def test_an_ack_notes_how_far_changes_of_the_table_went() -> None:
     """In the write of the cursor: so a copy that misses some of them is seen."""
     trial = Trial(MemoryNodes())

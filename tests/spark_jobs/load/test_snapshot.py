@@ -206,3 +206,21 @@ def test_a_table_that_is_there_takes_the_staged_files(mysql8: MySqlServer, spark
 
 def killed(*_: object) -> str:
     raise KeyboardInterrupt
+
+
+def test_a_statement_that_is_followed_late_breaks_it_once(
+    mysql8: MySqlServer, spark_remote: str, tmp_path: Path
+) -> None:
+    """The snapshot that is begun because of it has rows of the new definition alone: the ack changes nothing."""
+    with opened(mysql8, spark_remote, tmp_path, "keyed") as shop:
+        steps = iter([lambda: shop.execute("ALTER TABLE keyed ADD late INT", "UPDATE keyed SET late = b"), shop.drain])
+
+        def step(read: Read) -> None:
+            if read.chunks == 2:
+                next(steps)()
+
+        found = snapshots(shop, tmp_path).table(shop.database, "keyed", report=step)
+        assert isinstance(found, Copied)
+        assert next(steps, None) is None
+        assert shop.drain() == []
+        assert shop.differences("keyed") == {"keyed": (0, 0, 0)}
