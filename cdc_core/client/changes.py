@@ -59,8 +59,10 @@ class PlanCounts:
     """What the service counted for a plan: the metadata `sluice.plan` (docs/decoding.md, "Net changes").
 
     `raw_*` are the source's operations, `rows`, `upserts` and `deletes` what is handed out of them. `min_key` and
-    `max_key` bound a primary key of one integer. `partial`: images leave columns out. `gained`: keys that have a row
-    now and had none before the range; `lost`: the other way round; None without a key.
+    `max_key` bound a primary key of one integer. `partial`: images leave columns out; `lacking`: also if only images
+    that remove rows do. `gained`: keys that have a row now and had none before the range; `lost`: the other way round;
+    `replaced`: keys that had a row and have another one now; None without a key. `moved`: rows that have another key
+    now, and take values from the row that the lake has of the earlier one.
     """
 
     rows: int = 0
@@ -73,8 +75,11 @@ class PlanCounts:
     min_key: int | None = None
     max_key: int | None = None
     partial: bool = False
+    lacking: bool = False
     gained: int | None = None
     lost: int | None = None
+    replaced: int | None = None
+    moved: int = 0
 
     @property
     def raw(self) -> int:

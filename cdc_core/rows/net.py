@@ -82,16 +82,17 @@ def _keyed(found: TableRows, splits: int) -> RowsPlan | None:
     """None when an image leaves columns out."""
     table, key = HashTable(found), PrimaryKey(found.schema, found.layout)
     mark = np.empty(found.images, np.uint8)
-    base = 0
+    base, lacking = 0, False
     for chunk, images in found.chunks():
         bad = kernels.absorb_keys(Images(chunk.data, images.starts, images.op, base), key.hashed, table.entries, mark)
         if bad >= 0:
             raise lacks_columns(found.schema, chunk.place(int(images.event[bad])))
         if not images.new_full:
             return None
+        lacking |= not images.old_full
         base += len(images)
     mark = mark[: len(table)]
-    gone, fresh = mark & kernels.REMOVED != 0, mark & kernels.FRESH != 0
+    gone, fresh, came = (mark & bit != 0 for bit in (kernels.REMOVED, kernels.FRESH, kernels.CAME))
     removed = int(np.count_nonzero(gone))
     least, greatest = key.range(table)
     kept = np.sort(table.entries.last[: len(table)])
@@ -99,7 +100,9 @@ def _keyed(found: TableRows, splits: int) -> RowsPlan | None:
         found.schema, NET, found.slices, found.schemas, found.after, found.layout, split_kept(kept, splits), kept,
         rows=len(kept), upserts=len(kept) - removed, deletes=removed, **table.raw()._asdict(),
         gained=int(np.count_nonzero(fresh & ~gone)), lost=int(np.count_nonzero(gone & ~fresh)),
-        insert_only=bool(np.all(mark == kernels.FRESH | kernels.INSERTED)), min_key=least, max_key=greatest,
+        replaced=int(np.count_nonzero(came & ~gone & ~fresh)), lacking=lacking,
+        insert_only=bool(np.all(mark == kernels.FRESH | kernels.INSERTED | kernels.CAME)),
+        min_key=least, max_key=greatest,
     )  # fmt: skip
 
 

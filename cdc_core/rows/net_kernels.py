@@ -18,8 +18,9 @@ from cdc_core.rows.chunk_kernels import WANTED, Wanted
 from cdc_core.rows.hashing import HASHED_COLUMNS, IMAGES, HashedColumns, Images, hash_row
 
 ENTRIES, INSERTS, UPDATES, DELETES, LEAST, GREATEST, GROUPS = range(7)  # places in `counts`
-# Bits of `mark`: the key had no row before its first image; an insert was that image; its last image removes it.
-FRESH, INSERTED, REMOVED = 1, 2, 4
+# Bits of `mark`: the key had no row before its first image; an insert was that image; its last image removes it; a row
+# came to it, by an insert or from another key.
+FRESH, INSERTED, REMOVED, CAME = 1, 2, 4, 8
 
 
 class Entries(NamedTuple):
@@ -91,6 +92,7 @@ def absorb_keys(images: Images, key: HashedColumns, entries: Entries, mark: Any)
     data, starts, op, base = images
     keys, layout, bounds, seed = key
     slots, hashes, last, counts = entries
+    left = int64(-1)
     for image in range(op.size):
         if op[image] == NOTHING:
             continue
@@ -108,7 +110,9 @@ def absorb_keys(images: Images, key: HashedColumns, entries: Entries, mark: Any)
             mark[number] = FRESH | INSERTED if operation == INSERT else FRESH if operation == UPDATE_AFTER else 0
         removed = operation in (DELETE, UPDATE_BEFORE)  # the after image of the same key, which is next, undoes it
         last[number] = base + image
-        mark[number] = (mark[number] & (FRESH | INSERTED)) | (REMOVED if removed else 0)
+        came = operation == INSERT or (operation == UPDATE_AFTER and number != left)
+        mark[number] = (mark[number] & (FRESH | INSERTED | CAME)) | (REMOVED if removed else CAME if came else 0)
+        left = number
     return -1
 
 

@@ -43,23 +43,26 @@ def _keyed(found: TableRows, splits: int) -> RowsPlan:
     owner = np.empty(found.images, np.int64)
     groups = np.full(found.images, partial_kernels.NOBODY, np.int64)
     fresh = np.empty(found.images, np.bool_)
+    rows = partial_kernels.RowOrigins(np.empty(found.images, np.int64), np.empty(found.images, np.bool_))
     base = 0
     for chunk, images in found.chunks():
         views = Images(chunk.data, images.starts, images.op, base)
-        bad = partial_kernels.absorb(views, key.hashed, table.entries, owner, groups, fresh)
+        bad = partial_kernels.absorb(views, key.hashed, table.entries, owner, groups, fresh, rows)
         if bad >= 0:
             raise lacks_columns(found.schema, chunk.place(int(images.event[bad])))
         base += len(images)
     owner, last = owner[: len(table)], table.entries.last[: len(table)]
     kept, groups = _kept(owner, last, groups[:base], table.groups)
     gone, fresh, raw = owner < 0, fresh[: len(table)], table.raw()
+    another = ~gone & (rows.origins[owner] != np.arange(len(owner)))  # the key has not the row that it had
     removed = int(np.count_nonzero(gone))
     least, greatest = key.range(table)
     return RowsPlan(
         found.schema, NET, found.slices, found.schemas, found.after, found.layout, split_kept(kept, splits), kept,
-        groups=groups, partial=True,
+        groups=groups, partial=True, lacking=True,
         rows=len(kept), upserts=len(owner) - removed, deletes=removed, **raw._asdict(),
         gained=int(np.count_nonzero(fresh & ~gone)), lost=int(np.count_nonzero(gone & ~fresh)),
+        replaced=int(np.count_nonzero(another & ~fresh)), moved=int(np.count_nonzero(another & rows.leans[owner])),
         insert_only=raw.raw_updates == raw.raw_deletes == 0, min_key=least, max_key=greatest,
     )  # fmt: skip
 
@@ -90,6 +93,6 @@ def _keyless(found: TableRows, splits: int) -> RowsPlan:
     total = inserts + 2 * updates + deletes
     return RowsPlan(
         found.schema, NET, found.slices, found.schemas, found.after, found.layout, split_all(total, splits),
-        partial=True, rows=total, upserts=inserts + updates, deletes=updates + deletes,
+        partial=True, lacking=True, rows=total, upserts=inserts + updates, deletes=updates + deletes,
         raw_inserts=inserts, raw_updates=updates, raw_deletes=deletes, insert_only=updates == deletes == 0,
     )  # fmt: skip

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from numba import types
 
 from cdc_core.binlog.events import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from cdc_core.binlog.row_image import ABSENT, STARTS
-from cdc_core.compiled.kernel import OUT_LONGS, int64, kernel
+from cdc_core.compiled.kernel import OUT_LONGS, int64, kernel, named
 from cdc_core.rows.hashing import HASHED_COLUMNS, IMAGES, HashedColumns, Images, hash_row
 from cdc_core.rows.net_kernels import DELETES, ENTRIES_TYPE, GROUPS, INSERTS, UPDATES, Entries, entry, has_all, widen
 
@@ -23,16 +23,30 @@ def _is_whole(starts: Any, image: int) -> bool:
     return True
 
 
-@kernel(types.int64(IMAGES, HASHED_COLUMNS, ENTRIES_TYPE, OUT_LONGS, OUT_LONGS, types.boolean[::1]))
-def absorb(images: Images, key: HashedColumns, entries: Entries, owner: Any, groups: Any, fresh: Any) -> int:
+class RowOrigins(NamedTuple):
+    """By row: `origins`, the key that it had before the range, NOBODY for an inserted row; `leans`: whether it takes
+    values from the lake's row of that key."""
+
+    origins: Any
+    leans: Any
+
+
+ORIGINS_TYPE = named(RowOrigins, OUT_LONGS, types.boolean[::1])
+
+
+@kernel(types.int64(IMAGES, HASHED_COLUMNS, ENTRIES_TYPE, OUT_LONGS, OUT_LONGS, types.boolean[::1], ORIGINS_TYPE))
+def absorb(
+    images: Images, key: HashedColumns, entries: Entries, owner: Any, groups: Any, fresh: Any, rows: RowOrigins
+) -> int:
     """Gives each image the number of its row in `groups`, and each key the number of the row that has it in `owner`;
     `entries.last` is the image with which a row gave a key up. `fresh`: the key had no row before its first image. The
-    before image of a row's first update belongs to the row: it has the row's key in the lake. Returns the image that
-    lacks a column of the key, or -1."""
+    before image of a row's first update belongs to the row: it has the row's key in the lake. `rows` is filled by row.
+    Returns the image that lacks a column of the key, or -1."""
     data, starts, op, base = images
     keys, layout, bounds, seed = key
     slots, hashes, last, counts = entries
-    before = int64(NOBODY)
+    origins, leans = rows
+    before, left = int64(NOBODY), int64(NOBODY)
     for image in range(op.size):
         if not has_all(starts, image, keys):
             return image
@@ -46,7 +60,7 @@ def absorb(images: Images, key: HashedColumns, entries: Entries, owner: Any, gro
         operation, ordinal = op[image], base + image
         if operation in (DELETE, UPDATE_BEFORE):
             counts[DELETES if operation == DELETE else UPDATES] += 1
-            before = owner[number]
+            before, left = owner[number], number
             owner[number], last[number] = NOBODY, ordinal
             continue
         counts[INSERTS] += operation == INSERT
@@ -54,7 +68,9 @@ def absorb(images: Images, key: HashedColumns, entries: Entries, owner: Any, gro
         if operation == INSERT or group < 0 or _is_whole(starts, image):
             group = counts[GROUPS]
             counts[GROUPS] += 1
-            if operation == UPDATE_AFTER and not _is_whole(starts, image):
+            origins[group] = NOBODY if operation == INSERT else origins[before] if before >= 0 else left
+            leans[group] = operation == UPDATE_AFTER and not _is_whole(starts, image)
+            if leans[group]:
                 groups[ordinal - 1] = group
         owner[number], groups[ordinal] = group, group
     return -1

@@ -24,7 +24,7 @@ from cdc_core.schema.table import TableSchema
 
 _COUNTED = (
     "rows", "upserts", "deletes", "raw_inserts", "raw_updates", "raw_deletes", "insert_only", "min_key", "max_key",
-    "partial", "gained", "lost",
+    "partial", "lacking", "gained", "lost", "replaced", "moved",
 )  # fmt: skip
 
 
@@ -44,8 +44,10 @@ class RowsPlan:
     out. Each has its signed count in `copies` in mode `net` where the table has no key. `partial`: images leave columns
     out, so all images that matter are kept; each has the number of its row in `groups`, -1 where a row gave its key up.
 
-    `gained`: keys that have a row now and had none before the range; `lost`: the other way round. None without a key,
-    and in mode `changes`."""
+    `gained`: keys that have a row now and had none before the range; `lost`: the other way round; `replaced`: keys that
+    had a row and have another one now. None without a key, and in mode `changes`. `moved`: rows that have another key
+    now, and take values from the row that the lake has of the earlier one. `lacking`: as `partial`, or only images that
+    remove rows leave columns out."""
 
     schema: TableSchema
     mode: str
@@ -58,6 +60,7 @@ class RowsPlan:
     copies: npt.NDArray[np.int64] | None = field(default=None, repr=False)
     groups: npt.NDArray[np.int64] | None = field(default=None, repr=False)
     partial: bool = False
+    lacking: bool = False
     rows: int = 0
     upserts: int = 0
     deletes: int = 0
@@ -69,6 +72,8 @@ class RowsPlan:
     max_key: int | None = None
     gained: int | None = None
     lost: int | None = None
+    replaced: int | None = None
+    moved: int = 0
 
     @property
     def arrow_schema(self) -> pa.Schema:

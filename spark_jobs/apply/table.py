@@ -21,7 +21,7 @@ from cdc_core.errors import LakeError, SluiceError
 from spark_jobs.apply.commits import Commit, Earlier, SourceCounts, earlier_commits, note
 from spark_jobs.apply.decision import Decision, decide
 from spark_jobs.apply.odd_rows import ClaimChanges, odd_rows
-from spark_jobs.apply.own_images import images_read, whole_images
+from spark_jobs.apply.own_images import check_kept, check_moved, images_read, whole_images
 from spark_jobs.apply.progress import Progress
 from spark_jobs.apply.result import TableResult
 from spark_jobs.changes.table_changes import Changes
@@ -155,13 +155,15 @@ def begin(batch: Batch, table: TableRange) -> ReadyShare | TableResult:
     changes = _net_changes(batch, table, decision)
     if state is not None and state.dropped and not changes.counts.raw:  # all its rows are from before the drop
         return TableResult(decision, earlier=earlier, applied_at=batch.clock())
+    again = decision.may_recur(decision.after, claim.start.version())
+    check_moved(changes, again=again)
     with lake_errors(path, copy_hint(claim.destination, table.name)):
-        again = decision.may_recur(decision.after, claim.start.version())
         changed, sessions = batch.policies.of(table.name).changed, batch.sessions
         prepared = prepare(
             sessions, lake, batch.fence, path, claim.destination, changes, state, app, changed, again=again
         )
     own = prepared.state.own
+    check_kept(changes, prepared.state, claim.destination)
     if changes.rows and changes.by_images(prepared.state):
         with whole_images(table.name, copy_hint(claim.destination, table.name)):
             changes = changes.as_images(images_read(changes, claim, batch.door))

@@ -108,9 +108,9 @@ class Changes:
 
     def by_images(self, state: TableState) -> bool:
         """Whether the table is written by all images: for the columns of Sluice's, or since a row keeps what it has in
-        a column that the source has dropped, and another row that gets its key does not. Images that leave columns out
-        do not show the latter."""
-        return bool(state.own) or (bool(self.key) and not self.counts.partial and bool(self.dropped_in(state)))
+        a column that the source has dropped, and another row that gets its key does not. Where images leave columns
+        out, no key may have got another row: `own_images.check_kept`."""
+        return bool(state.own) or (bool(self.key) and not self.counts.lacking and bool(self.dropped_in(state)))
 
     def net(self, seen: SeenChanges, path: str, state: TableState) -> str:
         """Returns the net changes for the table at `path`: a view, or a query in brackets.

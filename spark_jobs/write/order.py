@@ -97,10 +97,12 @@ class Outcome:
 def form_of(changes: Changes, state: TableState) -> Form | None:
     """Returns the form in which delta-rs writes the changes, or None if they need a statement of Spark: there are many,
     images are partial, Spark compares the keys or copies differently from delta-rs, or the table has features that
-    delta-rs cannot write."""
+    delta-rs cannot write, or keeps dropped columns without images that say which of its rows came anew."""
     if changes.rows > MOST_ROWS or changes.counts.partial or not writable(state.features, state.properties):
         return None
     key, columns = changes.key, changes.columns
+    if key and changes.dropped_in(state) and not changes.by_images(state):
+        return None
     if not key:
         if changes.counts.insert_only:
             return Form.INSERTED

@@ -20,7 +20,8 @@ _STOPS = {  # the word that a statement raises in Spark: its meaning, and the re
     NO_SUCH_ROW: (
         "an update carries only what changed, and the lake does not have its row",
         f"The lake never had that row: SET GLOBAL binlog_row_image=FULL, or {_RELOAD} After a reset, the row may have "
-        "been deleted later: reset again, with a batch_size that puts its update and its delete into one claim.",
+        "been deleted later: reset again, with a batch_size that puts its update and its delete into one claim. Or its "
+        "key was changed later: then only a copy helps.",
     ),
     NO_KEY: (
         "a column of the primary key has a zero or partial date, which becomes NULL",

@@ -13,7 +13,7 @@ from cdc_core.contract.reached import How
 from orchestration.commands.service import call
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.lake.fence import Fence
-from tests.support.shop import Shop, opened_shop, until_running
+from tests.support.shop import Shop, opened_shop, reading_source, until_running
 
 pytestmark = pytest.mark.integration
 
@@ -180,3 +180,54 @@ def test_an_update_whose_row_was_deleted_later_stops_its_table_unless_one_claim_
     reset(shop, middle)
     assert shop.drain() == []
     assert shop.differences("a", "b") == {"a": (0, 0, 0), "b": (0, 0, 0)}
+
+
+@pytest.mark.in_turn
+def test_a_row_that_changed_its_key_comes_again_with_its_own_values(shop: Shop) -> None:
+    """The lake has another row by its earlier key by then, or none, so a run copies the table; one that cannot, stops
+    it. Rows that stay by their keys, or whose move is gone again within the claim, need no copy."""
+    create = "CREATE TABLE {} (id INT PRIMARY KEY, a INT, b INT)"
+    tables = ("swapped", "followed", "moved", "stays")
+    shop.execute(*(create.replace("{}", table) for table in tables))
+    shop.execute(*(f"INSERT INTO {table} VALUES (1, 10, 100), (2, 20, 200)" for table in tables))
+    shop.drain()
+    middle = place(shop)
+    shop.execute(
+        "SET SESSION binlog_row_image = MINIMAL",
+        "UPDATE swapped SET id = 9 WHERE id = 1",
+        "UPDATE swapped SET id = 1 WHERE id = 2",
+        "UPDATE swapped SET id = 2 WHERE id = 9",
+        "UPDATE followed SET id = 3 WHERE id = 1",
+        "INSERT INTO followed VALUES (1, 11, 111)",
+        "UPDATE moved SET id = 3 WHERE id = 1",
+        "UPDATE stays SET id = 3 WHERE id = 1",
+        "UPDATE stays SET id = 1 WHERE id = 3",
+        "UPDATE stays SET a = 21 WHERE id = 2",
+        "DELETE FROM stays WHERE id = 2",
+        "INSERT INTO stays (id, b) VALUES (2, 222)",
+    )
+    right = dict.fromkeys(tables, (0, 0, 0))
+    assert shop.drain() == []
+    assert shop.differences(*tables) == right
+
+    with reading_source(shop) as reading:
+        reset(reading, middle)
+        assert reading.drain() == []
+        assert reading.differences(*tables) == right
+    found = {table: shop.lake.lake.state(shop.lake.lake.path(shop.database, table), "") for table in tables}
+    copied = {table for table, state in found.items() if state is not None and state.copied is not None}
+    assert copied == {"swapped", "followed", "moved"}
+    shop.lake = replace(shop.lake, fence=Fence(shop.lake.lake, shop.lake.sessions))
+
+    shop.execute("SET SESSION binlog_row_image = MINIMAL", "UPDATE moved SET id = 4 WHERE id = 3")
+    assert shop.drain() == []
+    middle = place(shop)
+    shop.execute("SET SESSION binlog_row_image = MINIMAL", "UPDATE moved SET id = 5 WHERE id = 4")
+    assert shop.drain() == []
+    assert shop.differences(*tables) == right
+    reset(shop, middle)
+    assert shop.drain() == [f"{shop.database}.moved"]
+    (stop,) = shop.connector.client_status().stopped
+    assert "an update that changed a key leaves columns out" in stop.reason
+    assert (stop.copy_needed, "sluice copy" in stop.hint) == (True, True)
+    assert shop.differences("moved") == {"moved": (0, 0, 0)}

@@ -160,6 +160,21 @@ def test_a_plan_counts_the_keys_that_are_gained_and_lost() -> None:
     plan = plan_net(*slices_of(written(history, ONE_KEY, [0])), "shop.t")
 
     assert (plan.upserts, plan.deletes, plan.gained, plan.lost) == (4, 3, 2, 2)
+    assert (plan.replaced, plan.moved, plan.lacking) == (1, 0, False)
+
+
+def test_a_plan_counts_the_keys_that_got_another_row() -> None:
+    """By a delete and an insert, or from another row's key; not a row that stays, or a key that had none before."""
+    history: list[list[Change]] = [
+        [("delete", (1, "a"), None), ("insert", None, (1, "b")), ("update", (1, "b"), (1, "c"))],
+        [("update", (2, "a"), (9, "a")), ("update", (3, "a"), (2, "a")), ("update", (9, "a"), (3, "a"))],
+        [("update", (4, "a"), (4, "b")), ("insert", None, (5, "a")), ("update", (6, "a"), (7, "a"))],
+        [("delete", (8, "a"), None), ("insert", None, (8, "b")), ("delete", (8, "b"), None)],
+    ]
+
+    plan = plan_net(*slices_of(written(history, ONE_KEY, [0])), "shop.t")
+
+    assert (plan.replaced, plan.gained, plan.lost) == (3, 2, 2)
 
 
 def test_changes_hands_out_every_image_in_order() -> None:

@@ -131,6 +131,44 @@ def test_counts_are_those_of_rows() -> None:
     assert (plan.min_key, plan.max_key, plan.insert_only) == (1, 7, False)
 
 
+WHOLE = {"a": 1, "b": "x", "c": 2}
+
+
+@pytest.mark.parametrize(
+    ("history", "replaced", "moved"),
+    [
+        ([(31, {"id": 1}, {"a": 1})], 0, 0),
+        ([(31, {"id": 1}, {"id": 2})], 0, 1),
+        ([(31, {"id": 1}, {"id": 9}), (31, {"id": 2}, {"id": 1}), (31, {"id": 9}, {"id": 2})], 2, 2),
+        ([(31, {"id": 1}, {"id": 9}), (31, {"id": 9}, {"id": 1})], 0, 0),
+        ([(31, {"id": 1}, {"id": 4}), (32, {"id": 4}, {})], 0, 0),
+        ([(30, {}, {"id": 1}), (31, {"id": 1}, {"id": 2})], 0, 0),
+        ([(32, {"id": 1}, {}), (30, {}, {"id": 1})], 1, 0),
+        ([(31, {"id": 1} | WHOLE, {"id": 2} | WHOLE)], 0, 0),
+        ([(32, {"id": 2}, {}), (31, {"id": 1}, {"id": 9}), (31, {"id": 9} | WHOLE, {"id": 2} | WHOLE)], 1, 0),
+        ([(31, {"id": 1}, {"a": 1}), (31, {"id": 1} | WHOLE, {"id": 1} | WHOLE), (31, {"id": 1}, {"id": 2})], 0, 0),
+    ],
+)
+def test_rows_that_got_another_key_are_counted(history: list[Change], replaced: int, moved: int) -> None:
+    """`replaced`: keys that had another row before. `moved`: rows whose values come from the lake's row of another key;
+    not one that has its key again, is gone, was inserted, or was whole once."""
+    lacking: Change = (31, {"id": 99}, {"a": 1})
+    slices, registry = slices_of(written([*history, lacking], [0]))
+
+    plan = plan_net(slices, registry, "shop.t")
+
+    assert (plan.replaced, plan.moved, plan.partial, plan.lacking) == (replaced, moved, True, True)
+
+
+def test_deletes_alone_leave_columns_out() -> None:
+    """They need no group, but no image of the range says what was deleted."""
+    slices, registry = slices_of(written([(32, {"id": 1}, {}), (30, {}, {"id": 1} | WHOLE)], [0]))
+
+    plan = plan_net(slices, registry, "shop.t")
+
+    assert (plan.partial, plan.lacking, plan.replaced) == (False, True, 1)
+
+
 def test_without_a_key_every_image_is_handed_out() -> None:
     """The before image has all columns there; what an insert leaves out has its default."""
     whole = {"id": 1, "a": 2, "b": "x", "c": None}
