@@ -96,7 +96,7 @@ def _of_claim(spark: SparkSession, batch: Batch, table: TableRange, key: Foreign
     net, in_key = _net(batch, table), _in_key(table, key)
     if not _loses_keys(net, table, key):
         return False
-    if not in_key and net.counts.partial:
+    if not in_key and net.counts.lacking:
         raise needs_copy(key, "row images leave out the columns that it references (binlog_row_image)")
     read = net if in_key else batch.door.info(batch.claim, table.name, mode="changes")
     create_view(spark, read, _PARENT, batch.door, batch.sent_rows)
@@ -151,6 +151,8 @@ def _of_images(spark: SparkSession, batch: Batch, key: ForeignKey) -> list[str]:
             continue
         read = _net(batch, table)
         if not set(names) <= set(table.schema.primary_key):
+            if read.counts.lacking:
+                raise needs_copy(key, "row images leave out columns of the key (binlog_row_image)")
             read = batch.door.info(batch.claim, table.name, mode="changes")
         if not read.tickets:
             continue

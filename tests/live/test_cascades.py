@@ -167,3 +167,23 @@ def test_a_snapshot_has_what_cascades_changed_meanwhile(
             assert begun == sorted(begun)  # it did not begin anew
             assert shop.drain() == []
             assert shop.differences("p", "c") == {"p": (0, 0, 0), "c": (0, 0, 0)}
+
+
+@pytest.mark.in_turn
+def test_a_table_below_itself_whose_images_leave_columns_out(
+    mysql8: MySqlServer, spark_remote: str, tmp_path: Path
+) -> None:
+    """The images do not show which rows are below the one that goes: the run copies the table, each time."""
+    with opened_shop(mysql8, spark_remote, tmp_path) as plain, reading_source(plain) as shop:
+        minimal = "SET SESSION binlog_row_image = MINIMAL"
+        shop.execute(
+            minimal,
+            "CREATE TABLE tree (id INT PRIMARY KEY, up INT, n INT, "
+            "FOREIGN KEY (up) REFERENCES tree (id) ON DELETE CASCADE)",
+            "INSERT INTO tree VALUES (1, NULL, 0), (2, 1, 0), (3, NULL, 0), (4, 3, 0)",
+        )
+        assert shop.drain() == []
+        for gone in (3, 1):
+            shop.execute(minimal, f"DELETE FROM tree WHERE id = {gone}")
+            assert shop.drain() == []
+            assert shop.differences("tree") == {"tree": (0, 0, 0)}
