@@ -15,11 +15,10 @@ from cdc_core.contract.client_status import ClientStatus
 from cdc_core.contract.snapshot import FIRST_START
 from cdc_core.contract.stopped_table import CHANGES_PURGED, FILTERED_OUT, PAUSED, StoppedTable
 from cdc_core.position import EntryPosition
-from cdc_core.rules.claims import HIDING
 from cdc_core.schema.ddl import EffectKind
 from cdc_core.schema.names import full_name
 from cdc_core.schema.table import TableSchema
-from spark_jobs.apply.ddl.consent import waits_for_consent
+from spark_jobs.lake.consent import waiting_ones
 from spark_jobs.load.loader import is_job
 
 REASON = "its first rows are not in the lake yet"
@@ -71,11 +70,11 @@ class FirstRows:
 def waiting(client: ClientStatus, now: float, *, complete: bool) -> list[str]:
     """Returns the tables to read, which no run reads: stopped ones that wait for their first rows, or for a reload
     after a reset or after a time outside the filter; the ones of a job that ended; with `complete` all that the stream
-    cannot complete, except tables that an operator stopped. One that could show what a rule hides waits for a person,
-    also if a snapshot of it had begun by then."""
+    cannot complete, except tables that an operator stopped. One that waits for a person's consent is not read, also if
+    a snapshot of it had begun by then."""
     opened = {one.table: one.lease_deadline for one in client.snapshots}
-    stopped = [stop for stop in client.stopped if not stop.reason.startswith(HIDING)]
-    idle = [stop for stop in stopped if opened.get(stop.table, 0.0) < now]
+    asking = waiting_ones(client.stopped)
+    idle = [stop for stop in client.stopped if stop.table not in asking and opened.get(stop.table, 0.0) < now]
     left = {one.table for one in client.snapshots if is_job(one.owner) and one.lease_deadline < now}
     return sorted(
         {
@@ -83,13 +82,12 @@ def waiting(client: ClientStatus, now: float, *, complete: bool) -> list[str]:
             for stop in idle
             if stop.table in opened or stop.reason in _COPIED or (complete and _is_incomplete(stop))
         }
-        | left
+        | (left - {*asking})
     )
 
 
 def _is_incomplete(stop: StoppedTable) -> bool:
-    by_hand = waits_for_consent(stop.reason) or stop.reason.startswith(PAUSED)
-    return (stop.copy_needed or stop.passed is not None) and not by_hand
+    return (stop.copy_needed or stop.passed is not None) and not stop.reason.startswith(PAUSED)
 
 
 def _command(connector: Connector, table: TableSchema) -> str:

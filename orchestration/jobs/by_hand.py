@@ -2,6 +2,7 @@
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as objects.
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pydantic.fields import FieldInfo
 from cdc_core.errors import ConfigError, SluiceError
 from orchestration import processes
 from orchestration.failures import failure
+from orchestration.internals import SENSOR_NAME_TAG
 from orchestration.jobs.clock import schedule_of
 from orchestration.jobs.history import History
 from orchestration.resources import CanalResource, LakeResource
@@ -54,6 +56,7 @@ def job_of(order: type[Order], settings: Settings) -> dg.JobDefinition:
         history = History(context, names, config, config.reason)  # type: ignore[attr-defined]
         try:
             at = access_of(context.resources, settings, context.run_id, reads=order.READS)
+            at = replace(at, by_itself=SENSOR_NAME_TAG in context.run.tags)
             config.run(at, history)  # type: ignore[attr-defined]
         except SluiceError as error:
             raise failure(error) from error

@@ -24,6 +24,7 @@ from orchestration.internals import SCHEDULE_NAME_TAG, SENSOR_NAME_TAG, AssetChe
 from orchestration.names import BUILT_IN, JOB_TAG, MERGED, Names
 from orchestration.sensors.runs import summarize
 from orchestration.settings import Settings
+from spark_jobs.lake.consent import waiting_ones
 
 _RECENT_RUNS = 30  # of the jobs of a destination
 _NEAR = 0.1  # of the time that the source keeps a binlog
@@ -76,10 +77,12 @@ def _trouble(settings: Settings, status: Status) -> Iterator[Condition]:
 
 
 def _stopped(settings: Settings, client: ClientStatus, now: float) -> Iterator[Condition]:
-    """Tables that wait for a snapshot that comes by itself, or is being read, are not in trouble."""
+    """Tables that wait for a snapshot that comes by itself, or is being read, are not in trouble. Those that wait for a
+    person's consent are: a snapshot that was open by then does not take them over."""
     coming = {one.table for one in client.snapshots}
     if settings.snapshot != "never":
         coming |= set(waiting(client, now, complete=settings.snapshot == "when_needed"))
+    coming -= {*waiting_ones(client.stopped)}
     for stop in client.stopped:
         if stop.table not in coming:
             hint = naming(stop.hint, settings.destination)

@@ -50,7 +50,7 @@ class Declared:
 @dataclass(frozen=True, slots=True)
 class Access:
     """Access for one client of one destination. `conf`: the directory of canal.properties; `run_id`: of Dagster's
-    run."""
+    run. `by_itself`: a sensor asked for it, and no person."""
 
     destination: str
     client_id: int
@@ -60,6 +60,7 @@ class Access:
     conf: Path | None = None
     run_id: str = ""
     declared: Declared = field(default_factory=Declared)
+    by_itself: bool = False
 
     @property
     def lake(self) -> Lake:

@@ -6,11 +6,12 @@ It may be killed and run again: a table is the old one or the new one, and anoth
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
 from cdc_core.client.connector import Connector
+from cdc_core.errors import SluiceError
 from cdc_core.schema.names import full_name, split_name
 from orchestration.names import PLACE, place_text
 from orchestration.verbs.access import Access
@@ -33,12 +34,15 @@ def run(order: Copy, at: Access, report: Report) -> None:
 
 @contextmanager
 def opened_loader(at: Access, connector: Connector, read_on: str = "driver") -> Iterator[Loader]:
-    """Yields the loader, which reads tables in this process, or where `read_on` says. Raises ConfigError when the
-    source's configuration is unknown."""
+    """Yields the loader, which reads tables in this process, or where `read_on` says. It is a person's consent to what
+    waits for one by now. Raises ConfigError when the source's configuration is unknown."""
     instance = at.instance
     with at.sessions() as sessions:
         expected = at.declared.expected or NO_EXPECTATIONS
-        yield Loader(connector, instance, at.lake, sessions, Manner(read_on=read_on), at.run_id, expected)
+        loader = Loader(connector, instance, at.lake, sessions, Manner(read_on=read_on), at.run_id, expected)
+        with suppress(SluiceError):  # each table says so
+            loader = loader.begun()
+        yield loader
 
 
 def reloaded(loader: Loader, table: str, report: Report) -> Done:

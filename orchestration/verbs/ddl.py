@@ -13,10 +13,9 @@ from orchestration.verbs.access import Access
 from orchestration.verbs.copy import opened_loader, reloaded
 from orchestration.verbs.orders import Ddl
 from orchestration.verbs.report import Done, Report
-from spark_jobs.apply.ddl.consent import PROPOSAL
+from spark_jobs.lake.consent import PROPOSAL, REJECTED
 from spark_jobs.lake.remedy import copy_hint
 
-REJECTED = "a change was rejected"  # how the reason of such a stop begins
 _LONGEST = 2000  # characters of a reason that the service takes
 
 

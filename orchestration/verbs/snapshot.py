@@ -26,7 +26,8 @@ def run(order: Snapshot, at: Access, report: Report) -> None:
     instance = at.instance
     with at.connect() as connector, at.sessions() as sessions:
         expected = at.declared.expected or NO_EXPECTATIONS
-        loader = Loader(connector, instance, at.lake, sessions, manner_of(order), at.run_id, expected)
+        manner, consents = manner_of(order), no_consent(at)
+        loader = Loader(connector, instance, at.lake, sessions, manner, at.run_id, expected, consents)
         tables, begun = order.tables or [one.name for one in connector.tables()], time.monotonic()
         if order.cancel:
             for table in tables:
@@ -35,6 +36,11 @@ def run(order: Snapshot, at: Access, report: Report) -> None:
         shown = lambda so_far: report.progress(progress(so_far, time.monotonic() - begun))  # noqa: E731
         for loading in report.during(loader.tables(tables, report=shown)):
             report.each(loading.name, partial(_taken, loader, loading, report), otherwise=NOT_COPIED)
+
+
+def no_consent(at: Access) -> dict[str, str] | None:
+    """A sensor's run is nobody's consent; a person's is, to what waits when it begins."""
+    return {} if at.by_itself else None
 
 
 def manner_of(order: Snapshot) -> Manner:

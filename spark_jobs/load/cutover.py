@@ -8,9 +8,9 @@ leaves the table right, and only the last one closes the snapshot.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NoReturn
 
@@ -23,6 +23,7 @@ from cdc_core.position import EntryPosition
 from cdc_core.schema.column_rule import ZeroDates
 from spark_jobs.changes.net import NO_KEY
 from spark_jobs.expectations.expectation import NO_EXPECTATIONS, Expectations
+from spark_jobs.lake.consent import check_consent
 from spark_jobs.lake.equality import FEWER_COPIES
 from spark_jobs.lake.ledger import Ledger
 from spark_jobs.lake.progress import landed_ends
@@ -72,7 +73,8 @@ class _Standing:
 class Cutover:
     """Switches tables of one client. Each table is fenced by its own token. `source`: the server at which rows
     that foreign keys changed are looked up; without it such a snapshot starts again. `expectations` are evaluated
-    before a commit."""
+    before a commit. `consents`: the tables that waited for a person's consent when the load began, with their
+    reasons."""
 
     connector: Connector
     lake: Lake
@@ -81,6 +83,7 @@ class Cutover:
     source: Source | None = None
     zero_dates: ZeroDates = "fail"
     expectations: Expectations = NO_EXPECTATIONS
+    consents: Mapping[str, str] = field(default_factory=dict)
 
     def table(
         self,
@@ -93,7 +96,8 @@ class Cutover:
         """Makes the staged rows the table, and ends the snapshot. `check` is called under the hold, before the commit.
 
         Raises Broken for a snapshot that cannot be finished, SessionError for a snapshot that was cancelled or has
-        another owner, LakeError for a lake that is not the destination's, WentOn when others keep writing the table.
+        another owner, NotConsented for a table that waits for a person since the load began, LakeError for a lake that
+        is not the destination's, WentOn when others keep writing the table.
         """
         made = under_hold(
             self.connector, snapshot.owner, lambda hold: self._switched(hold, snapshot, staged, check), sleep
@@ -156,6 +160,7 @@ class Cutover:
     ) -> Copied:
         """Makes the staged rows the table."""
         client, hold, schema = under.client, under.hold, staged.schema
+        check_consent(client.stopped, schema.name, self.consents)
         writes = LakeClient(self.connector.destination, self.connector.client_id, snapshot.epoch, self.run_id)
         target = Target.fenced(self.lake, self.sessions, writes, schema.name)
         if under.strange:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cdc_core.client.connector import Connector
 from cdc_core.config import InstanceConfig
+from cdc_core.contract.client_status import ClientStatus
 from cdc_core.contract.snapshot import FIRST_START, Snapshot
 from cdc_core.errors import SluiceError, SourceChanged, SourceUnavailable
 from cdc_core.schema.names import full_name, split_name
 from cdc_core.schema.table import TableSchema
 from spark_jobs.expectations.expectation import NO_EXPECTATIONS, Expectations
+from spark_jobs.lake.consent import NotConsented, check_consent, waiting_ones
 from spark_jobs.lake.tables import Lake
 from spark_jobs.load.catalogue import Catalogue, catalogue
 from spark_jobs.load.cutover import Cutover, check_lake, lift_stop
@@ -46,7 +48,8 @@ _TRIES = 2  # the first, and one more after the definition or the server changed
 @dataclass(frozen=True, slots=True)
 class Loader:
     """Loads tables of one destination. `instance` says how to reach the source. `expectations` are evaluated before the
-    rows are in their table. `captured`: names that the service has given."""
+    rows are in their table. `consents`: the tables that waited for a person's consent when the person asked for the
+    loads, with their reasons; None: when each load begins. `captured`: names that the service has given."""
 
     connector: Connector
     instance: InstanceConfig
@@ -55,6 +58,7 @@ class Loader:
     manner: Manner = field(default_factory=Manner)
     run_id: str = ""
     expectations: Expectations = NO_EXPECTATIONS
+    consents: Mapping[str, str] | None = None
     captured: set[str] = field(default_factory=set, repr=False)
 
     def table(
@@ -70,12 +74,13 @@ class Loader:
         source's server or the epoch changed meanwhile. A table that the source does not have keeps its rows. If this
         ends early, the rows that were read stay, and the next load continues with them. `owner`: of its snapshot.
 
-        Raises SourceError, SourceUnavailable, LakeError, DecodeError, TableStopped; ConfigError for a table that is not
+        Raises SourceError, SourceUnavailable, LakeError, DecodeError, TableStopped; NotConsented for a table that waits
+        for a person's consent which this load does not have: its snapshot ends; ConfigError for a table that is not
         captured; SessionError while another run reads the table, or if the snapshot was cancelled. After each error the
         lake's table is as it was.
         """
         self.lake.check_writable()
-        return _TableLoad(self, database, table, owner or self._owner(), report, sleep).tried()
+        return _TableLoad(self.begun(), database, table, owner or self._owner(), report, sleep).tried()
 
     def tables(
         self,
@@ -89,23 +94,30 @@ class Loader:
         the progress of all. Raises LakeError for a lake that cannot be written.
         """
         self.lake.check_writable()
-        owner = self._owner()
+        owner, loader = self._owner(), self
 
         def alone(name: str, report: Callable[[Read], None]) -> Copied | NoSuchTable:
-            return self.table(*split_name(name), owner=owner, report=report, sleep=sleep)
+            return loader.table(*split_name(name), owner=owner, report=report, sleep=sleep)
 
         known, small = Catalogue({}, {}), None
         with suppress(SluiceError):  # each table says so
+            loader = self.begun()
             source, dates = self.source(), self.instance.zero_dates
             self.captured.update(one.name for one in self.connector.tables())
             known = catalogue(source, [split_name(name) for name in names if name in self.captured])
-            small = SmallTables(self.connector, source, self.cutover(source), self.manner, dates, owner, sleep)
+            small = SmallTables(self.connector, source, loader.cutover(source), self.manner, dates, owner, sleep)
         yield from Several(names, known, alone, small, report, sleep).each()
 
     def cutover(self, source: Source) -> Cutover:
         """Returns the cutover for tables that are staged."""
-        dates, expected = self.instance.zero_dates, self.expectations
-        return Cutover(self.connector, self.lake, self.sessions, self.run_id, source, dates, expected)
+        dates, expected, consents = self.instance.zero_dates, self.expectations, self.consents or {}
+        return Cutover(self.connector, self.lake, self.sessions, self.run_id, source, dates, expected, consents)
+
+    def begun(self) -> Loader:
+        """Returns the same for loads that begin now, if a person asks for each."""
+        if self.consents is not None:
+            return self
+        return replace(self, consents=waiting_ones(self.connector.client_status().stopped))
 
     def _owner(self) -> str:
         return f"{_JOB if self.run_id else 'snapshot-'}{uuid.uuid4().hex[:12]}"
@@ -123,15 +135,8 @@ class Loader:
         if reading the table without one fails twice, if its key bounds no chunks, or from the first try (`held`).
         Raises what `table` raises."""
         self.lake.check_writable()
-        load = _TableLoad(self, database, table, f"copy-{uuid.uuid4().hex[:12]}", report, sleep, resumable=False)
-        for _ in range(0 if held else _TRIES):
-            try:
-                return load.online()
-            except Broken:
-                continue
-            except UnorderedKey:
-                break
-        return load.while_held()
+        owner = f"copy-{uuid.uuid4().hex[:12]}"
+        return _TableLoad(self.begun(), database, table, owner, report, sleep, resumable=False).copied(held=held)
 
     def cancel(self, name: str) -> bool:
         """Ends a table's snapshot, also another run's, and returns whether there was one. The lake's table stays as it
@@ -176,17 +181,33 @@ class _TableLoad:
 
     def tried(self) -> Copied | NoSuchTable:
         """Reads the table while others go on, and again if the rows that were read are of no use."""
-        for left in reversed(range(_TRIES)):
-            try:
-                return self.online()
-            except Broken:
-                if not left:
-                    raise
+        with self._ending():
+            for left in reversed(range(_TRIES)):
+                try:
+                    return self.online()
+                except Broken:
+                    if not left:
+                        self._check_consent(self.loader.connector.client_status())
+                        raise
         raise AssertionError("unreachable")
+
+    def copied(self, *, held: bool) -> Copied | NoSuchTable:
+        """Does the same, but reads the table while a claim is held if it cannot be read otherwise, or at once
+        (`held`)."""
+        with self._ending():
+            for _ in range(0 if held else _TRIES):
+                try:
+                    return self.online()
+                except Broken:
+                    continue
+                except UnorderedKey:
+                    break
+            return self.while_held()
 
     def online(self) -> Copied | NoSuchTable:
         """Reads the table while others go on; while a claim is held if images leave columns out."""
         loader, name = self.loader, self.name
+        self._check_consent(loader.connector.client_status())
         with asked(loader.source(), name) as connection:
             schema, whole = readable(connection, self.database, self.table), whole_images(connection)
             if schema is None:
@@ -215,6 +236,7 @@ class _TableLoad:
     def _copied(self, hold: Hold) -> Copied | NoSuchTable:
         loader, connector, name = self.loader, self.loader.connector, self.name
         client, source = connector.client_status(), loader.source()
+        self._check_consent(client)
         writes = LakeClient(connector.destination, connector.client_id, client.epoch, loader.run_id)
         target = Target.fenced(loader.lake, loader.sessions, writes, name)
         check_lake(loader.lake, connector, client, target.app, target.path)
@@ -240,6 +262,19 @@ class _TableLoad:
             lift_stop(connector, client, name, found.place.low, self.owner)
             self._end_snapshot()
         return found
+
+    def _check_consent(self, client: ClientStatus) -> None:
+        """Raises NotConsented if the table waits for a person's consent which this load does not have."""
+        check_consent(client.stopped, self.name, self.loader.consents or {})
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        """Ends the snapshot of a table that waits for a person's consent: what it read is of no use."""
+        try:
+            yield
+        except NotConsented:
+            self._end_snapshot(idle=True)
+            raise
 
     def _end_snapshot(self, *, idle: bool = False) -> None:
         """Ends the table's snapshot if this load took it over, or nobody has taken it: the table is in the lake.

@@ -15,8 +15,8 @@ from deltalake import QueryBuilder
 from cdc_core.errors import LakeError
 from cdc_core.position import split_version
 from orchestration.stack.mysql.server import MySqlServer
-from spark_jobs.apply.ddl.consent import waits_for_consent
 from spark_jobs.lake import ddl
+from spark_jobs.lake.consent import waits_for_consent
 from spark_jobs.lake.own_columns import COMMIT_TIME, DELETED, LAST_OP, POSITION
 from spark_jobs.lake.policies import Changed, Dropped, Policies, TablePolicy
 from spark_jobs.lake.row_rules import Deletes, LastChange, RowRules

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from cdc_core.client.connector import Connector
 from cdc_core.contract.snapshot import Snapshot
 from cdc_core.contract.stopped_table import CHANGES_PURGED, PAUSED, StoppedTable
@@ -11,7 +13,7 @@ from cdc_core.rules.claims import HIDING
 from cdc_core.schema.ddl import Ddl, Effect, EffectKind
 from cdc_core.schema.table import TableSchema
 from orchestration.first_rows import REASON, FirstRows, waiting
-from spark_jobs.apply.ddl.consent import PROPOSAL
+from spark_jobs.lake.consent import EXCEPTION, PROPOSAL, REJECTED, TAKES_DELETED
 from tests.support.canal_double import ORDERS, USERS, MemoryCanal, position
 
 KEYLESS = TableSchema("shop", "log", ORDERS.columns)
@@ -71,10 +73,13 @@ def test_what_the_stream_cannot_complete_is_reloaded() -> None:
     assert waiting(client, now=100.0, complete=False) == []
 
 
-def test_what_could_show_hidden_values_waits_for_a_person() -> None:
-    """Also if the table was not known to be another one when its first snapshot began; not what a job read."""
-    names = ("s.renamed", "s.begun", "s.job")
-    stops = tuple(StoppedTable(name, f"{HIDING}...", "", None, copy_needed=True) for name in names)
+@pytest.mark.parametrize("reason", [PROPOSAL, REJECTED, EXCEPTION, TAKES_DELETED, HIDING])
+def test_what_waits_for_consent_is_not_read(reason: str) -> None:
+    """Also if a snapshot of it had begun by then, whose reader is gone: a person's, or a job's."""
+    names = ("s.stopped", "s.begun", "s.job")
+    stops = tuple(StoppedTable(name, f"{reason}: ...", "", None, copy_needed=True) for name in names)
     opened = Snapshot("s.begun", "1", "a", 30, 90.0, 0), Snapshot("s.job", "2", "job-1", 30, 90.0, 0)
     client = replace(MemoryCanal().client_status(), stopped=stops, snapshots=opened)
-    assert waiting(client, now=100.0, complete=True) == ["s.job"]
+    assert waiting(client, now=100.0, complete=True) == []
+    lifted = replace(client, stopped=())
+    assert waiting(lifted, now=100.0, complete=True) == ["s.job"]

@@ -19,11 +19,11 @@ from cdc_core.errors import SluiceError, SourceError, TableStopped
 from cdc_core.schema.column_rule import ZeroDates
 from cdc_core.schema.ddl import Ddl, Effect, EffectKind
 from cdc_core.schema.names import full_name, split_name
-from spark_jobs.apply.ddl.consent import TAKES_DELETED
 from spark_jobs.apply.ddl.standing import retire, standing
 from spark_jobs.apply.ddl.steps import steps
 from spark_jobs.apply.result import Followed, Refusal
 from spark_jobs.apply.table import Batch
+from spark_jobs.lake.consent import TAKES_DELETED
 from spark_jobs.lake.copying import CopyNeeded
 from spark_jobs.lake.policies import Changed
 from spark_jobs.load.replacement import Target

@@ -20,7 +20,7 @@ from cdc_core.position import EntryPosition
 from orchestration.commands.mirror import server_of
 from orchestration.stack.ports import Ports, free_port
 from orchestration.stack.service import Service
-from spark_jobs.apply.ddl.consent import PROPOSAL
+from spark_jobs.lake.consent import PROPOSAL
 from tests.support.certificates import Authority
 from tests.support.door_double import Destination, Server, opened
 

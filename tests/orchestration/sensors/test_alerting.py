@@ -33,6 +33,7 @@ from orchestration.sensors.conditions import of_checks, of_runs, of_silence, of_
 from orchestration.sensors.round import Round
 from orchestration.settings import Settings
 from orchestration.stack.defs import write_component
+from spark_jobs.lake.consent import PROPOSAL
 from tests.support.canal_double import MemoryCanal, position
 from tests.support.dagster_runs import SHOP, nothing
 from tests.support.receivers import WebHook, web_hook
@@ -113,6 +114,15 @@ def test_tables_whose_snapshot_comes_are_in_no_trouble() -> None:
     canal.snapshots.opened = [Snapshot("shop.orders", "id", "run", 60.0, NOW + 60, 0)]
 
     assert found(at(canal)) == [("stopped", "shop.users")]
+
+
+def test_a_snapshot_takes_no_table_over_that_waits_for_a_person() -> None:
+    """Else one that a killed run left open would hide the stop."""
+    canal = Troubled()
+    canal.stopped = [table("shop.orders", f"{PROPOSAL}: DROP TABLE orders")]
+    canal.snapshots.opened = [Snapshot("shop.orders", "id", "run", 60.0, NOW - 60, 0, broken="altered")]
+
+    assert found(at(canal)) == [("stopped", "shop.orders")]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from cdc_core.doors.http import HttpDoor
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import Column, TableSchema
 from orchestration.verbs.orders import Ddl
-from spark_jobs.apply.ddl.consent import PROPOSAL
+from spark_jobs.lake.consent import PROPOSAL
 from spark_jobs.load.loader import Loader
 from spark_jobs.load.result import Copied
 from spark_jobs.snapshot.place import SnapshotPlace

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from cdc_core.client.connector import Connector
 from cdc_core.doors.http import HttpDoor
 from cdc_core.errors import ConfigError, SourceError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.table import Column, TableSchema
+from orchestration.internals import SENSOR_NAME_TAG
 from orchestration.verbs.orders import Snapshot
 from orchestration.verbs.snapshot import manner_of, progress
+from spark_jobs.lake.consent import PROPOSAL
 from spark_jobs.load.loader import Loader
 from spark_jobs.load.reader import Manner, Read
 from spark_jobs.load.result import Copied, NoSuchTable
@@ -135,3 +139,21 @@ def test_limits_that_let_nothing_through_are_refused(conf: Path) -> None:
     assert manner_of(Snapshot()).replica is None
     with pytest.raises(ConfigError, match="not 'cluster'"):
         Manner(read_on="cluster")
+
+
+def test_only_a_persons_job_is_the_consent(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To what waited by then. A sensor's run asks nobody."""
+    found: list[Mapping[str, str] | None] = []
+
+    def table(self: Loader, database: str, name: str, **_: Any) -> Copied:
+        found.append(self.consents)
+        return Copied(TableSchema(database, name, (Column("id", 3, 0),), ("id",)), AT, 7, 3)
+
+    monkeypatch.setattr(Loader, "table", table)
+    reason, order = f"{PROPOSAL}: ALTER TABLE orders", {"tables": ["shop.orders"], "reason": "test"}
+    with opened(HttpDoor(Server(Destination()), "127.0.0.1", 0)) as door, Connector(door.url, "shop") as connector:
+        connector.stop_table("shop.orders", reason=reason, hint="", position=AT.low)
+        connector.stop_table("shop.users", reason="total does not fit", hint="", position=AT.low)
+        for tags in ({}, {SENSOR_NAME_TAG: "snapshot_shop_needed"}):
+            assert executed(Snapshot, door.url, conf, tags=tags, **order).success
+    assert found == [{"shop.orders": reason}, {}]

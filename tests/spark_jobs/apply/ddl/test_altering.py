@@ -14,7 +14,7 @@ import pytest
 from cdc_core.schema.ddl import Ddl, EffectKind
 from cdc_core.schema.table import TableSchema
 from spark_jobs.apply.ddl import altering
-from spark_jobs.apply.ddl.consent import PROPOSAL
+from spark_jobs.lake.consent import PROPOSAL
 from spark_jobs.lake.ddl import alter_table, listed
 from spark_jobs.lake.policies import Changed, TablePolicy
 from spark_jobs.lake.state import UNFILLED, UNFILLED_NUMBER
