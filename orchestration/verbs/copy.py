@@ -47,10 +47,15 @@ def opened_loader(at: Access, connector: Connector, read_on: str = "driver") -> 
 
 def reloaded(loader: Loader, table: str, report: Report) -> Done:
     """Reloads a table and ends its stop. Raises what `Loader.copy` raises."""
+    return outcome(read(loader, table, report))
+
+
+def read(loader: Loader, table: str, report: Report) -> Copied | NoSuchTable:
+    """Does the same, and returns what the loader found."""
     report.progress(f"{table}: waits for a place in the binlog")
     found = loader.copy(*split_name(table), report=lambda read: report.progress(f"{table}: {read.rows:,} rows so far"))
     report_waiting(loader.connector, loader.lake, table, report)
-    return outcome(found)
+    return found
 
 
 def outcome(found: Copied | NoSuchTable) -> Done:
@@ -61,7 +66,7 @@ def outcome(found: Copied | NoSuchTable) -> Done:
         name = full_name(found.database, found.table)
         text = (
             f"the source has no table {name} at {place.low}; nothing was written. Correct the name. A table that was "
-            "dropped keeps its rows in the lake, and its stop."
+            "dropped keeps its rows in the lake, and its stop until `sluice ddl approve`."
         )
         return Done(text, NOT_COPIED | where, good=False)
     facts = {"copied": True, "rows": found.rows, "delta_version": found.delta_version} | where

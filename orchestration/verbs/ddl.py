@@ -10,11 +10,13 @@ from cdc_core.client.connector import Connector
 from cdc_core.contract.stopped_table import StoppedTable
 from cdc_core.errors import ConfigError
 from orchestration.verbs.access import Access
-from orchestration.verbs.copy import opened_loader, reloaded
+from orchestration.verbs.copy import NOT_COPIED, opened_loader, outcome, read
 from orchestration.verbs.orders import Ddl
 from orchestration.verbs.report import Done, Report
 from spark_jobs.lake.consent import PROPOSAL, REJECTED
 from spark_jobs.lake.remedy import copy_hint
+from spark_jobs.load.loader import Loader
+from spark_jobs.load.result import Copied
 
 _LONGEST = 2000  # characters of a reason that the service takes
 
@@ -53,8 +55,15 @@ def _decided(order: Ddl, at: Access, connector: Connector, table: str, report: R
         facts = {"rejected": True, "statement": proposal.statement, "reason": report.reason}
         return Done(f"rejected: {proposal.statement}", facts)
     with opened_loader(at, connector) as loader:
-        done = reloaded(loader, stop.table, report)
+        found = read(loader, stop.table, report)
+        done = outcome(found) if isinstance(found, Copied) else _dropped(loader, stop.table)
     return replace(done, facts={**done.facts, "statement": proposal.statement})
+
+
+def _dropped(loader: Loader, table: str) -> Done:
+    """Takes over that the source has no such table."""
+    place = loader.drop(table)
+    return Done(f"marked as dropped at {place}; its rows stay", NOT_COPIED | {"dropped": True, "position": str(place)})
 
 
 def _waiting(connector: Connector, table: str) -> StoppedTable:

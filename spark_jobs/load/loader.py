@@ -17,6 +17,7 @@ from cdc_core.config import InstanceConfig
 from cdc_core.contract.client_status import ClientStatus
 from cdc_core.contract.snapshot import FIRST_START, Snapshot
 from cdc_core.errors import SluiceError, SourceChanged, SourceUnavailable
+from cdc_core.position import EntryPosition
 from cdc_core.schema.names import full_name, split_name
 from cdc_core.schema.table import TableSchema
 from spark_jobs.expectations.expectation import NO_EXPECTATIONS, Expectations
@@ -24,6 +25,7 @@ from spark_jobs.lake.consent import NotConsented, check_consent, waiting_ones
 from spark_jobs.lake.tables import Lake
 from spark_jobs.load.catalogue import Catalogue, catalogue
 from spark_jobs.load.cutover import Cutover, check_lake, lift_stop
+from spark_jobs.load.gone import Dropping, propose_drop
 from spark_jobs.load.hold import Hold, under_hold
 from spark_jobs.load.reader import Manner, Read, TableReader
 from spark_jobs.load.registration import Registration, registered
@@ -147,6 +149,13 @@ class Loader:
             self.staging(snapshot_id).remove()
         return bool(found)
 
+    def drop(self, name: str, sleep: Callable[[float], None] = time.sleep) -> EntryPosition:
+        """Marks a table that the source no longer has as dropped, and ends its stop; its rows stay. Returns the place.
+        Raises SourceChanged for a table that the source has."""
+        self.lake.check_writable()
+        owner = f"drop-{uuid.uuid4().hex[:12]}"
+        return Dropping(self.connector, self.lake, self.sessions, self.source(), owner, self.run_id, sleep).table(name)
+
     def staging(self, snapshot_id: str) -> Staging:
         """Returns the staging of a snapshot."""
         return Staging(self.lake, self.connector.destination, snapshot_id)
@@ -210,10 +219,11 @@ class _TableLoad:
         self._check_consent(loader.connector.client_status())
         with asked(loader.source(), name) as connection:
             schema, whole = readable(connection, self.database, self.table), whole_images(connection)
-            if schema is None:
-                at = position(connection)
-                self._end_snapshot(idle=True)
-                return NoSuchTable(self.database, self.table, SnapshotPlace(at, at))
+            at = position(connection)
+        if schema is None:
+            self._end_snapshot(idle=True)
+            self._propose_drop()
+            return NoSuchTable(self.database, self.table, SnapshotPlace(at, at))
         if not loader.captures(name):
             self._end_snapshot(idle=True)
             raise loader.connector.not_captured(name, loader.captured)
@@ -261,7 +271,16 @@ class _TableLoad:
         if isinstance(found, Copied):
             lift_stop(connector, client, name, found.place.low, self.owner)
             self._end_snapshot()
+        else:
+            propose_drop(connector, client, name)
         return found
+
+    def _propose_drop(self) -> None:
+        """Leaves the stop of a table that is gone to a person: the sensor would start loads of it for ever."""
+        connector, name = self.loader.connector, self.name
+        if any(stop.table == name for stop in connector.client_status().stopped):
+            work = lambda _: propose_drop(connector, connector.client_status(), name)  # noqa: E731
+            under_hold(connector, self.owner, work, self.sleep)
 
     def _check_consent(self, client: ClientStatus) -> None:
         """Raises NotConsented if the table waits for a person's consent which this load does not have."""

@@ -14,7 +14,7 @@ from cdc_core.schema.table import Column, TableSchema
 from orchestration.verbs.orders import Ddl
 from spark_jobs.lake.consent import PROPOSAL
 from spark_jobs.load.loader import Loader
-from spark_jobs.load.result import Copied
+from spark_jobs.load.result import Copied, NoSuchTable
 from spark_jobs.snapshot.place import SnapshotPlace
 from tests.support.door_double import Destination, Server, opened
 from tests.support.jobs import executed, write_conf
@@ -73,3 +73,22 @@ def test_each_table_is_decided_by_its_stop_of_that_moment(tmp_path: Path, monkey
     assert made == ["orders"]
     assert "1 of 2 tables failed: shop.users" in done.failure
     assert "no statement of shop.users waits" in done.failure
+
+
+def test_the_drop_of_a_table_is_approved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nothing to copy: the lake's table is marked, and its rows stay."""
+    conf, dropped = write_conf(tmp_path / "conf"), list[str]()
+
+    def drop(_: Loader, name: str) -> EntryPosition:
+        dropped.append(name)
+        return AT
+
+    monkeypatch.setattr(Loader, "copy", lambda *_, **__: NoSuchTable("shop", "orders", SnapshotPlace(AT, AT)))
+    monkeypatch.setattr(Loader, "drop", drop)
+    with opened(HttpDoor(Server(Destination()), "127.0.0.1", 0)) as door, Connector(door.url, "shop") as connector:
+        connector.stop_table("shop.orders", reason=f"{PROPOSAL}: DROP TABLE orders", hint="", position=AT)
+        done = executed(Ddl, door.url, conf, decision="approve", tables=["shop.orders"], reason="agreed")
+    assert done.success
+    assert dropped == ["shop.orders"]
+    _, told = done.history[-1]
+    assert (told["action"], told["outcome"], told["dropped"]) == ("approve", "done", True)

@@ -11,13 +11,18 @@ import pytest
 
 from cdc_core import config
 from cdc_core.contract.stopped_table import StoppedTable
+from cdc_core.errors import SourceChanged
+from orchestration.first_rows import waiting
 from orchestration.stack.mysql.server import MySqlServer
 from spark_jobs.lake.consent import EXCEPTION, PROPOSAL, REJECTED, NotConsented
+from spark_jobs.lake.fence import Fence
 from spark_jobs.lake.policies import Changed, Policies, TablePolicy
+from spark_jobs.lake.record import DROPPED
 from spark_jobs.load import registration
+from spark_jobs.load.gone import GONE
 from spark_jobs.load.loader import Loader
 from spark_jobs.load.reader import Manner, Read
-from spark_jobs.load.result import Copied
+from spark_jobs.load.result import Copied, NoSuchTable
 from spark_jobs.session import Sessions
 from tests.support.plain_lake import NoSpark, replacing, rows_of
 from tests.support.shop import Shop, opened_shop
@@ -152,3 +157,72 @@ def test_the_last_try_says_what_waits(shop: Shop, tmp_path: Path) -> None:
         loader(shop, tmp_path).table(shop.database, "t", report=twice)
     assert shop.connector.client_status().snapshots == ()
     assert columns(shop) == ["id", "v"]
+
+
+@pytest.mark.parametrize("way", [Loader.table, Loader.copy])
+def test_a_stopped_table_that_is_gone_waits_for_approval(
+    shop: Shop, tmp_path: Path, way: Callable[..., object]
+) -> None:
+    """Its DROP is not followed, so the sensor would read it for ever. Approved, it is marked as dropped, and its rows
+    stay; a table of that name is another one."""
+    name, taken = f"{shop.database}.t", loader(shop, tmp_path)
+    at = shop.connector.client_status().cursor
+    assert at is not None
+    shop.connector.stop_table(name, reason="total does not fit", hint="", position=at, copy_needed=True)
+    shop.execute("INSERT INTO t VALUES (3, 3)", "DROP TABLE t")
+    assert shop.drain() == []
+    assert waiting(shop.connector.client_status(), 1.0, complete=True) == [name]
+
+    assert isinstance(way(taken, shop.database, "t"), NoSuchTable)
+    stop = stop_of(shop)
+    assert stop.reason == f"{PROPOSAL}: {GONE}, which had stopped before: total does not fit"
+    assert f"sluice ddl approve shop {name}" in stop.hint
+    assert (stop.copy_needed, stop.passed is not None) == (True, True)
+    assert waiting(shop.connector.client_status(), 1.0, complete=True) == []
+    assert isinstance(way(taken, shop.database, "t"), NoSuchTable)
+    assert stop_of(shop) == stop
+
+    place = taken.drop(name)
+    path = shop.lake.lake.path(shop.database, "t")
+    state = shop.lake.lake.state(path, "")
+    assert state is not None
+    assert (state.properties[DROPPED], len(rows_of(shop.lake.lake, path))) == (str(place), 2)
+    assert shop.connector.client_status().stopped == ()
+
+
+def test_a_drop_that_was_an_exception_can_be_approved(shop: Shop, tmp_path: Path) -> None:
+    """A person's copy finds that there is nothing to copy. A rejected one stays rejected."""
+    ruled(shop, Changed.EXCEPTION)
+    shop.execute("DROP TABLE t")
+    assert shop.drain() == [f"{shop.database}.t"]
+    stop = stop_of(shop)
+    assert stop.reason.startswith(EXCEPTION)
+    assert isinstance(loader(shop, tmp_path).copy(shop.database, "t"), NoSuchTable)
+    assert stop_of(shop).reason.startswith(f"{PROPOSAL}: {GONE}")
+    assert stop.position is not None
+    shop.connector.stop_table(stop.table, reason=f"{REJECTED}: DROP", hint="", position=stop.position)
+    assert isinstance(loader(shop, tmp_path).copy(shop.database, "t"), NoSuchTable)
+    assert stop_of(shop).reason == f"{REJECTED}: DROP"
+
+
+def test_what_was_before_an_approved_drop_changes_nothing(shop: Shop, tmp_path: Path) -> None:
+    """Rows, and the DROP itself, that no run had applied by then: they are of the table that is gone."""
+    name, at = f"{shop.database}.t", shop.connector.client_status().cursor
+    assert at is not None
+    shop.connector.stop_table(name, reason="total does not fit", hint="", position=at)
+    shop.execute("INSERT INTO t VALUES (3, 3)", "DROP TABLE t")
+    shop.read()
+    assert isinstance(loader(shop, tmp_path).copy(shop.database, "t"), NoSuchTable)
+    loader(shop, tmp_path).drop(name)
+    shop.lake = replace(shop.lake, fence=Fence(shop.lake.lake, shop.lake.sessions))
+    assert shop.drain() == [], shop.connector.client_status().stopped
+    assert shop.connector.client_status().stopped == ()
+    assert len(rows_of(shop.lake.lake, shop.lake.lake.path(shop.database, "t"))) == 2
+
+
+def test_a_table_that_is_there_is_not_dropped(shop: Shop, tmp_path: Path) -> None:
+    """It was made again before the approval."""
+    altered(shop, PROPOSAL)
+    with pytest.raises(SourceChanged, match="the source has the table again"):
+        loader(shop, tmp_path).drop(f"{shop.database}.t")
+    assert stop_of(shop).reason.startswith(PROPOSAL)
