@@ -47,7 +47,7 @@ class OpenSnapshots:
         self.of[client_id] = {one.table: self._leased(one) for one in self._kept.of(client_id)}
 
     def names(self, client_id: int, end: EntryPosition | None = None) -> tuple[tuple[str, str], ...]:
-        """Table and id of those that are not broken; with an `end`, of those that changes up to it concern."""
+        """Table and id of those that are not broken; with an `end`, without those that begin after it."""
         found = (one for one in self.of.get(client_id, {}).values() if not one.broken)
         return tuple(sorted((one.table, one.id) for one in found if end is None or not one.is_after(end)))
 

@@ -48,14 +48,12 @@ class Terminal(Report):
             done = Done(f"{type(error).__name__}: {error}", {**(otherwise or {}), "error": str(error)}, good=False)
         self.failed += not done.good
         subject = name if kind == "delta" else f"{name}__{kind}"
-        as_json = self._as_json or not self._console.is_terminal
-        self._show(f"{subject}: {done.text}", {"table": subject, **done.facts}, done, as_json=as_json)
+        self._show(f"{subject}: {done.text}", {"table": subject, **done.facts}, done, as_json=self._for_programs)
 
     def refused(self, error: SluiceError) -> None:
-        """Nothing could begin."""
+        """Reports why nothing could begin."""
         self.failed += 1
-        as_json = self._as_json or not self._console.is_terminal
-        self._show(str(error), error.as_dict(), Done("", {}, good=False), as_json=as_json)
+        self._show(str(error), error.as_dict(), Done("", {}, good=False), as_json=self._for_programs)
 
     def during(self, steps: Iterator[_Step]) -> Iterator[_Step]:
         while True:
@@ -69,6 +67,10 @@ class Terminal(Report):
         self._progress = Text(text)
         if self._status is not None:
             self._status.update(self._progress)
+
+    @property
+    def _for_programs(self) -> bool:
+        return self._as_json or not self._console.is_terminal
 
     def _worked(self, work: Callable[[], Done]) -> Done:
         with self._console.status("") as self._status:

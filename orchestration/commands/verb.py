@@ -31,8 +31,8 @@ def _run(order: Order, at: Access, terminal: Terminal) -> int:
 
 
 def run_everywhere(order: Order, conf: Path, *, as_json: bool, **options: str | int | Path | None) -> int:
-    """Runs a verb for each destination of the configuration, whatever is wrong with another one. Returns the highest
-    exit code."""
+    """Runs a verb for each destination of the configuration, and goes on at the next when one fails. Returns the
+    highest exit code."""
     service, _ = config.load_service(conf)
     names = config.destinations(service)
     if not names:

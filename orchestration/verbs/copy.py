@@ -34,8 +34,8 @@ def run(order: Copy, at: Access, report: Report) -> None:
 
 @contextmanager
 def opened_loader(at: Access, connector: Connector, read_on: str = "driver") -> Iterator[Loader]:
-    """Yields the loader, which reads tables in this process, or where `read_on` says. It is a person's consent to what
-    waits for one by now. Raises ConfigError when the source's configuration is unknown."""
+    """Yields the loader, which reads tables in this process, or where `read_on` says. It has a person's consent to
+    all that waits for one now. Raises ConfigError when the source's configuration is unknown."""
     instance = at.instance
     with at.sessions() as sessions:
         expected = at.declared.expected or NO_EXPECTATIONS
@@ -51,7 +51,7 @@ def reloaded(loader: Loader, table: str, report: Report) -> Done:
 
 
 def read(loader: Loader, table: str, report: Report) -> Copied | NoSuchTable:
-    """Does the same, and returns what the loader found."""
+    """Reloads a table and ends its stop. Returns what the loader found."""
     report.progress(f"{table}: waits for a place in the binlog")
     found = loader.copy(*split_name(table), report=lambda read: report.progress(f"{table}: {read.rows:,} rows so far"))
     report_waiting(loader.connector, loader.lake, table, report)

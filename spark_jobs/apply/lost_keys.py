@@ -152,7 +152,7 @@ def _of_images(spark: SparkSession, batch: Batch, key: ForeignKey) -> list[str]:
         read = _net(batch, table)
         if not set(names) <= set(table.schema.primary_key):
             if read.counts.lacking:
-                raise needs_copy(key, "row images leave out columns of the key (binlog_row_image)")
+                raise needs_copy(key, "row images leave out columns of the foreign key (binlog_row_image)")
             read = batch.door.info(batch.claim, table.name, mode="changes")
         if not read.tickets:
             continue

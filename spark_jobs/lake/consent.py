@@ -38,5 +38,5 @@ def check_consent(stopped: Iterable[StoppedTable], table: str, consents: Mapping
     """Raises NotConsented if the table waits for consent, for another reason than in the load's `consents`."""
     for stop in stopped:
         if stop.table == table and waits_for_consent(stop.reason) and consents.get(table) != stop.reason:
-            message = f"it stopped, and no load that began before that, or by itself, takes it over: {stop.reason}"
+            message = f"it waits for a person, and this load began before that, or by itself: {stop.reason}"
             raise NotConsented(message, place=table, hint=stop.hint)

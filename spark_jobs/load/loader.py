@@ -279,8 +279,9 @@ class _TableLoad:
         """Leaves the stop of a table that is gone to a person: the sensor would start loads of it for ever."""
         connector, name = self.loader.connector, self.name
         if any(stop.table == name for stop in connector.client_status().stopped):
-            work = lambda _: propose_drop(connector, connector.client_status(), name)  # noqa: E731
-            under_hold(connector, self.owner, work, self.sleep)
+            under_hold(
+                connector, self.owner, lambda _: propose_drop(connector, connector.client_status(), name), self.sleep
+            )
 
     def _check_consent(self, client: ClientStatus) -> None:
         """Raises NotConsented if the table waits for a person's consent which this load does not have."""

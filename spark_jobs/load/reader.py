@@ -65,7 +65,7 @@ def ended(source: Source, schema: TableSchema, low: EntryPosition, cursor: Entry
         statement = ddl_on(connection, schema.database, schema.table, seen, high)
     if statement is not None:
         raise Broken(
-            f"the table was altered while it was read: {without_values(statement, None)[:200]}",
+            f"the table may have been altered while it was read: {without_values(statement, None)[:200]}",
             place=schema.name,
             hint=_AGAIN,
         )
