@@ -70,8 +70,9 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class NoSuchTable:
-    """The source has no such table at that place. Nothing was written."""
+    """The source has no such table at that place. Nothing was written. `kind`: what has its name there, as VIEW."""
 
     database: str
     table: str
     place: SnapshotPlace
+    kind: str = ""

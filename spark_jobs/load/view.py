@@ -105,7 +105,7 @@ def _open(
         if there and schema is None and kind == "SYSTEM VERSIONED":
             raise _versioned(full_name(database, table))
         if there is not None and statement is None and there == (schema is not None):
-            return Opened(connection, place, schema) if schema else NoSuchTable(database, table, place)
+            return Opened(connection, place, schema) if schema else NoSuchTable(database, table, place, kind)
         connection.rollback()
         sleep(1.0)
     hint = "Wait until the statements that change the table have ended, then copy it again."

@@ -29,6 +29,8 @@ from spark_jobs.lake.policies import Changed
 from spark_jobs.load.replacement import Target
 from spark_jobs.load.result import Copied, LakeClient, NoSuchTable
 from spark_jobs.load.view import copy_table
+from spark_jobs.snapshot.binlog import ddl_on
+from spark_jobs.snapshot.failures import asked
 from spark_jobs.snapshot.source import Source, connect
 
 _MISJUDGED = 2  # statistics are off by less than this factor, or they are of another time
@@ -129,12 +131,21 @@ def _copy(batch: Batch, copier: Copier, refusal: Refusal) -> Followed:
         case NoSuchTable():
             gone = Ddl(made.place.low, database, why, (Effect(EffectKind.DROP, database, name),))
             at = standing(batch, table, whole=False)
-            if at.live is None and not _is_taken_away(claim, table):
+            if at.live is None and not _is_taken_away(claim, table) and not _was_no_table(copier.source, claim, made):
                 hint = "The statement that took it away comes later, and ends the stop."
                 raise SourceError("the source no longer has the table", place=table, hint=hint)
             if at.live is not None:
                 retire(at, steps(gone)[0])
-            return Followed(table, "copy", why, made.place.low, "the source no longer has the table")
+            now = f"it is a {made.kind.lower()}" if made.kind else "the source no longer has the table"
+            return Followed(table, "copy", why, made.place.low, now)
+
+
+def _was_no_table(source: Source, claim: Claim, found: NoSuchTable) -> bool:
+    """Whether the name is a view's since the claim, as after a RENAME of tables and views: no row will come for it."""
+    if not found.kind or claim.epoch < claim.moved:
+        return False
+    with asked(source, full_name(found.database, found.table)) as connection:
+        return ddl_on(connection, found.database, found.table, claim.end, found.place.high) is None
 
 
 def _is_taken_away(claim: Claim, table: str) -> bool:

@@ -73,3 +73,19 @@ def test_a_table_that_is_gone_when_it_would_be_copied(mysql8: MySqlServer, spark
         shop.drain(1)
         assert shop.connector.client_status().stopped == ()
         assert shop.differences("u") == {"u": (0, 0, 0)}
+
+
+def test_a_view_in_place_of_a_table_to_be_copied(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
+    """The table came from outside the filter and has rows in the next claim, before a view took its name."""
+    with (
+        mysql8.database("away") as away,
+        opened_shop(mysql8, spark_remote, tmp_path) as plain,
+        reading_source(plain) as shop,
+    ):
+        mysql8.execute("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2)", database=away)
+        shop.execute(f"RENAME TABLE {away}.t TO t", "INSERT INTO t VALUES (100)", "ALTER TABLE t COMMENT 'x'")
+        shop.execute("DROP TABLE t", "CREATE VIEW t AS SELECT 1 AS id", "CREATE OR REPLACE VIEW t AS SELECT 2 AS id")
+        assert f"{shop.database}.t" in shop.drain(1)
+        assert shop.connector.client_status().stopped == ()
+        state = shop.lake.lake.state(shop.lake.lake.path(shop.database, "t"), "")
+        assert state is None or state.dropped
