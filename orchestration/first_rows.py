@@ -19,7 +19,7 @@ from cdc_core.schema.ddl import EffectKind
 from cdc_core.schema.names import full_name
 from cdc_core.schema.table import TableSchema
 from spark_jobs.lake.consent import waiting_ones
-from spark_jobs.load.loader import is_job
+from spark_jobs.load.load_snapshot import is_job
 
 REASON = "its first rows are not in the lake yet"
 _COPIED = (REASON, CHANGES_PURGED, FILTERED_OUT)  # a copy ends these stops

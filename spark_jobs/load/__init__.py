@@ -7,6 +7,7 @@ The changes since then are laid over it: those of a snapshot's log (`Loader`, `s
 
 hold          keeps rows after the copy from being acked
 registration  a snapshot's registration with the service, renewed
+load_snapshot the snapshot of one table that a load opens, goes on with or ends
 files         rows as Parquet files in the staging folder, before a commit names them
 staging       the staged rows, and the beginning of the next group of chunks
 groups        a table's chunks read in groups, each one commit of the staging table

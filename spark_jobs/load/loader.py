@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from cdc_core.client.connector import Connector
 from cdc_core.config import InstanceConfig
 from cdc_core.contract.client_status import ClientStatus
-from cdc_core.contract.snapshot import FIRST_START, Snapshot
 from cdc_core.errors import SluiceError, SourceChanged, SourceUnavailable
 from cdc_core.position import EntryPosition
 from cdc_core.schema.names import full_name, split_name
@@ -27,6 +26,7 @@ from spark_jobs.load.catalogue import Catalogue, catalogue
 from spark_jobs.load.cutover import Cutover, check_lake, lift_stop
 from spark_jobs.load.gone import Dropping, propose_drop
 from spark_jobs.load.hold import Hold, under_hold
+from spark_jobs.load.load_snapshot import JOB, LoadSnapshot
 from spark_jobs.load.reader import Manner, Read, TableReader
 from spark_jobs.load.registration import Registration, registered
 from spark_jobs.load.replacement import Target
@@ -42,7 +42,6 @@ from spark_jobs.snapshot.failures import asked
 from spark_jobs.snapshot.place import SnapshotPlace
 from spark_jobs.snapshot.source import Source, captured_source
 
-_JOB = "job-"  # prefix of a snapshot's owner if a run of Dagster reads it
 _SWITCH_TRIES = 60  # a second each
 _TRIES = 2  # the first, and one more after the definition or the server changed
 
@@ -122,7 +121,7 @@ class Loader:
         return replace(self, consents=waiting_ones(self.connector.client_status().stopped))
 
     def _owner(self) -> str:
-        return f"{_JOB if self.run_id else 'snapshot-'}{uuid.uuid4().hex[:12]}"
+        return f"{JOB if self.run_id else 'snapshot-'}{uuid.uuid4().hex[:12]}"
 
     def copy(
         self,
@@ -146,7 +145,7 @@ class Loader:
         found = [one.id for one in self.connector.client_status().snapshots if one.table == name]
         for snapshot_id in found:
             self.connector.snapshots.cancel(name)
-            self.staging(snapshot_id).remove()
+            Staging(self.lake, self.connector.destination, snapshot_id).remove()
         return bool(found)
 
     def drop(self, name: str, sleep: Callable[[float], None] = time.sleep) -> EntryPosition:
@@ -155,10 +154,6 @@ class Loader:
         self.lake.check_writable()
         owner = f"drop-{uuid.uuid4().hex[:12]}"
         return Dropping(self.connector, self.lake, self.sessions, self.source(), owner, self.run_id, sleep).table(name)
-
-    def staging(self, snapshot_id: str) -> Staging:
-        """Returns the staging of a snapshot."""
-        return Staging(self.lake, self.connector.destination, snapshot_id)
 
     def captures(self, name: str) -> bool:
         """Whether the service captures a table under that name: else nothing would bring its changes."""
@@ -187,6 +182,11 @@ class _TableLoad:
     @property
     def name(self) -> str:
         return full_name(self.database, self.table)
+
+    @property
+    def snapshot(self) -> LoadSnapshot:
+        """Returns the table's snapshot, as far as it is this load's."""
+        return LoadSnapshot(self.loader.connector, self.loader.lake, self.name, self.owner, self.sleep)
 
     def tried(self) -> Copied | NoSuchTable:
         """Reads the table while others go on, and again if the rows that were read are of no use."""
@@ -221,17 +221,17 @@ class _TableLoad:
             schema, whole = readable(connection, self.database, self.table), whole_images(connection)
             at = position(connection)
         if schema is None:
-            self._end_snapshot(idle=True)
+            self.snapshot.end(idle=True)
             self._propose_drop()
             return NoSuchTable(self.database, self.table, SnapshotPlace(at, at))
         if not loader.captures(name):
-            self._end_snapshot(idle=True)
+            self.snapshot.end(idle=True)
             raise loader.connector.not_captured(name, loader.captured)
-        self._remove_broken()
+        self.snapshot.remove_broken()
         if not whole:
             return self._open_and_held() if self.resumable else self.while_held()
         schema = loader.source().seen(schema, loader.instance.zero_dates)
-        with self._registered() as registration:
+        with self.snapshot.registered(resumable=self.resumable) as registration:
             staged, cutover = self._staged(registration, schema), loader.cutover(loader.source())
             return cutover.table(registration.snapshot, staged, check=registration.check, sleep=self.sleep)
 
@@ -270,7 +270,7 @@ class _TableLoad:
         )
         if isinstance(found, Copied):
             lift_stop(connector, client, name, found.place.low, self.owner)
-            self._end_snapshot()
+            self.snapshot.end()
         else:
             propose_drop(connector, client, name)
         return found
@@ -293,53 +293,22 @@ class _TableLoad:
         try:
             yield
         except NotConsented:
-            self._end_snapshot(idle=True)
+            self.snapshot.end(idle=True)
             raise
-
-    def _end_snapshot(self, *, idle: bool = False) -> None:
-        """Ends the table's snapshot if this load took it over, or nobody has taken it: the table is in the lake.
-        `idle`: also one that no job reads any more, or that is broken, of a table that is gone or not captured: the
-        sensor would start loads of it for ever."""
-        for one in self.loader.connector.client_status().snapshots:
-            left = idle and (one.broken or (is_job(one.owner) and one.lease_deadline < time.time()))
-            if one.table == self.name and (left or one.owner in (self.owner, FIRST_START)):
-                self.loader.connector.snapshots.cancel(self.name)
-                self.loader.staging(one.id).remove()
 
     def _open_and_held(self) -> Copied | NoSuchTable:
         """Reads the table under a hold while its snapshot is open, so that a killed load is begun again."""
         connector = self.loader.connector
         with registered(connector, self.name, self.owner, first=False, sleep=self.sleep) as registration:
-            self._break(registration.snapshot, "row images leave columns out")
+            self.snapshot.break_off(registration.snapshot, "row images leave columns out")
             found = self.while_held()
             connector.snapshots.close(registration.snapshot)
             return found
 
-    @contextmanager
-    def _registered(self) -> Iterator[Registration]:
-        """Yields the table's snapshot. It stays open after an error if it is resumable, or if this load took it over,
-        because others may wait for it. A broken snapshot stays open as such: the next load starts it again."""
-        connector, first = self.loader.connector, not self.loader.lake.has(self.database, self.table)
-        before = connector.client_status()
-        stopped = any(one.table == self.name for one in before.stopped)
-        stays = self.resumable or any(one.table == self.name for one in before.snapshots)
-        with registered(connector, self.name, self.owner, first=first, sleep=self.sleep) as registration:
-            done = stays
-            try:
-                yield registration
-                done = True
-            except Broken as error:
-                if stays:
-                    self._break(registration.snapshot, error.message)
-                raise
-            finally:
-                if not done:
-                    self._give_up(registration.snapshot, lift=first and not stopped)
-
     def _staged(self, registration: Registration, schema: TableSchema) -> StagedRows:
         """Stages the table's rows. Raises Broken if the source went away and the service reads another server by then.
         A service with a standby gets a minute for that."""
-        loader, staging = self.loader, self.loader.staging(registration.snapshot.id)
+        loader, staging = self.loader, self.snapshot.staging(registration.snapshot.id)
         base = TableReader(
             loader.connector, loader.sessions, loader.source(), schema, staging, registration, loader.manner,
             loader.instance.zero_dates, self.report, self.sleep,
@@ -351,27 +320,3 @@ class _TableLoad:
                 registration.renew()
                 self.sleep(1.0)
             raise
-
-    def _break(self, snapshot: Snapshot, reason: str) -> None:
-        """Marks the snapshot as broken: claims no longer name it, and its staged rows are removed."""
-        self.loader.connector.snapshots.break_off(snapshot.table, snapshot.id, reason)
-        self.loader.staging(snapshot.id).remove()
-
-    def _give_up(self, snapshot: Snapshot, *, lift: bool) -> None:
-        """Closes the snapshot. `lift`: resumes a table that the snapshot stopped, if no changes of it were acked."""
-        with suppress(SluiceError):
-            self.loader.connector.snapshots.cancel(self.name)
-            if lift:
-                self.loader.connector.lift_stop(self.name)
-        self.loader.staging(snapshot.id).remove()
-
-    def _remove_broken(self) -> None:
-        """Removes the staged rows of a broken snapshot without a reader: the next snapshot has another id."""
-        for one in self.loader.connector.client_status().snapshots:
-            if one.table == self.name and one.broken:
-                self.loader.staging(one.id).remove()
-
-
-def is_job(owner: str) -> bool:
-    """Whether a snapshot's owner is a run of the job, which may be started again."""
-    return owner.startswith(_JOB)

@@ -24,6 +24,7 @@ from spark_jobs.load import adopt as adopting
 from spark_jobs.load import groups, registration
 from spark_jobs.load import loader as loader_room
 from spark_jobs.load.cutover import Cutover
+from spark_jobs.load.load_snapshot import LoadSnapshot
 from spark_jobs.load.loader import Loader
 from spark_jobs.load.reader import Manner, Read
 from spark_jobs.load.result import Broken, Copied, NoSuchTable
@@ -179,7 +180,7 @@ def test_what_a_copy_left_that_was_killed_is_gone_on_with(
     """Its rows are staged, and its snapshot is open: whoever goes on with it reads each row once. A copy that fails
     leaves neither."""
     with monkeypatch.context() as patched:
-        patched.setattr(loader_room._TableLoad, "_give_up", lambda *_, **__: None)
+        patched.setattr(LoadSnapshot, "_give_up", lambda *_, **__: None)
         patched.setattr(Cutover, "table", lambda *_, **__: killed())
         with pytest.raises(KeyboardInterrupt):
             taken.copy(shop.database, "t")
