@@ -17,7 +17,7 @@ from cdc_core.charsets.collations import RANGES
 from cdc_core.charsets.east_asian import NAMES as EAST_ASIAN
 from cdc_core.charsets.east_asian import from_east_asian, tables
 from cdc_core.charsets.narrow import alphabet
-from cdc_core.charsets.unicode import Offsets, from_narrow, from_wide
+from cdc_core.charsets.unicode import REPLACEMENT, Offsets, first_of_each, from_narrow, from_wide
 from cdc_core.compiled.fault import Answer
 from cdc_core.compiled.kernel import Bytes
 from cdc_core.schema.table import Column, unsupported
@@ -61,16 +61,16 @@ def charset(column: Column) -> Charset:
     return Charset(name)
 
 
-def to_utf8(name: str, raw: Bytes, offsets: Offsets, *, halves: bool = True) -> tuple[Answer, Bytes, Offsets]:
+def to_utf8(name: str, raw: Bytes, offsets: Offsets, *, unique: bool = False) -> tuple[Answer, Bytes, Offsets]:
     """The UTF-8 of all values that are joined in `raw`, and where each ends. The answer names the first bad value. With
-    `halves`, half a pair of surrogates in UCS-2 is U+FFFD, not a bad value."""
+    `unique`, so is one whose text other bytes have too: a character has one code, and what Unicode lacks has none."""
     out, ends = np.empty(3 * len(raw), np.uint8), np.zeros(len(offsets), np.int32)
     if name in _WIDE:
-        return from_wide(raw, offsets, *_WIDE[name], halves and name == "ucs2", out, ends), out, ends
+        return from_wide(raw, offsets, *_WIDE[name], name == "ucs2" and not unique, out, ends), out, ends
     if name in EAST_ASIAN:
-        by = tables(name)
+        by = tables(name, unique=unique)
         return from_east_asian(raw, offsets, by.singles, by.pairs, by.triples, by.quads, out, ends), out, ends
-    return from_narrow(raw, offsets, _alphabet(name), out, ends), out, ends
+    return from_narrow(raw, offsets, _alphabet(name, unique=unique), out, ends), out, ends
 
 
 def text_of(raw: bytes, collation: int) -> str:
@@ -86,5 +86,6 @@ def text_of(raw: bytes, collation: int) -> str:
 
 
 @cache
-def _alphabet(name: str) -> npt.NDArray[np.int64]:
-    return np.array([ord(character) for character in alphabet(name)], np.int64)
+def _alphabet(name: str, *, unique: bool) -> npt.NDArray[np.int64]:
+    points = [ord(character) for character in alphabet(name)]
+    return np.array(first_of_each(points, {REPLACEMENT}) if unique else points, np.int64)

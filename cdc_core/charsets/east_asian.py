@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from cdc_core.charsets.unicode import Offsets, put_character
+from cdc_core.charsets.unicode import NONE, REPLACEMENT, Offsets, first_of_each, put_character
 from cdc_core.compiled.fault import ANSWER, MAX_TEXT, Answer, Fault
 from cdc_core.compiled.kernel import OUT_BYTES, OUT_INTS, Bytes, helper, int64, kernel
 
@@ -27,12 +27,17 @@ _BMP, _BEYOND = 39420, 189000  # of gb18030's four bytes: how many lie below U+1
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Code points by one byte, by two, by the two after 8F (EUC-JP), by the number of four (GB 18030). -1: none."""
+    """Code points by one byte, by two, by the two after 8F (EUC-JP), by the number of four (GB 18030); the last of
+    these is for all numbers beyond Unicode. NONE: no character."""
 
     singles: Points
     pairs: Points
     triples: Points
     quads: Points
+
+    @property
+    def all(self) -> tuple[Points, ...]:
+        return self.singles, self.pairs, self.triples, self.quads
 
 
 _Spans = tuple[tuple[int, int], ...]
@@ -76,21 +81,41 @@ _ODD: dict[str, dict[int, str]] = {
 }
 
 
+_SECOND = {"cp932": ("pairs", range(0xED40, 0xEF00)), "sjis": ("singles", range(0x5C, 0x5D))}
+"""Codes whose characters have another code, to which the server converts them; else that is the first one."""
+
+
 @cache
-def tables(name: str) -> Tables:
-    """A set's tables; the first call takes some 50 ms."""
+def tables(name: str, *, unique: bool = False) -> Tables:
+    """A set's tables; the first call takes some 50 ms. `unique`: a character has one code alone, to which the server
+    converts it, and what Unicode lacks has none."""
+    found = _tables(name)
+    return _unique(name, found) if unique else found
+
+
+@cache
+def _tables(name: str) -> Tables:
     _, (leads, trails), high = _SETS[name]
-    singles, pairs = np.full(256, -1, np.int32), np.full(65536, -1, np.int32)
+    singles, pairs = np.full(256, NONE, np.int32), np.full(65536, NONE, np.int32)
     triples, quads = np.empty(0, np.int32), np.empty(0, np.int32)
     _fill(singles, name, (bytes([b]) for b in (*range(0x80), *_bytes(high))))
     _fill(pairs, name, (bytes([a, b]) for a in _bytes(leads) for b in _bytes(trails)))
     if name in ("eucjpms", "ujis"):
-        triples = np.full(65536, -1, np.int32)
+        triples = np.full(65536, NONE, np.int32)
         _fill(triples, name, (bytes([0x8F, a, b]) for a in _bytes(leads) for b in _bytes(trails)))
         _fill(pairs, name, (bytes([0x8E, b]) for b in _bytes(_KANA)))
     if name == "gb18030":
-        quads = np.array([_point(name, _quad(number)) for number in range(_BMP)], np.int32)
+        quads = np.array([*(_point(name, _quad(number)) for number in range(_BMP)), ord("?")], np.int32)
     return Tables(singles, pairs, triples, quads)
+
+
+def _unique(name: str, found: Tables) -> Tables:
+    kept, known = Tables(*(table.copy() for table in found.all)), {NONE, REPLACEMENT}
+    table, codes = _SECOND.get(name, ("singles", range(0)))
+    getattr(kept, table)[codes.start : codes.stop] = NONE
+    for points in kept.all:
+        points[:] = first_of_each(points.tolist(), known)
+    return kept
 
 
 def _bytes(spans: _Spans) -> list[int]:
@@ -143,7 +168,7 @@ def _by_four(raw: Bytes, k: int, quads: Points) -> int:
     if number < _BMP:
         return int64(quads[number])
     point = number - _BEYOND + 0x10000
-    return point if 0x10000 <= point <= 0x10FFFF else 0x3F
+    return point if 0x10000 <= point <= 0x10FFFF else int64(quads[_BMP])
 
 
 @kernel(ANSWER(OUT_BYTES, OUT_INTS, _TABLE, _TABLE, _TABLE, _TABLE, OUT_BYTES, OUT_INTS))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 from numba import types
@@ -10,7 +12,17 @@ from cdc_core.compiled.fault import ANSWER, MAX_TEXT, Answer, Fault
 from cdc_core.compiled.kernel import OUT_BYTES, OUT_INTS, Bytes, helper, int64, kernel
 
 Offsets = npt.NDArray[np.int32]
-_REPLACEMENT = 0xFFFD
+REPLACEMENT = 0xFFFD
+NONE = -1  # stands for a character in tables: the code has none
+
+
+def first_of_each(points: Iterable[int], known: set[int]) -> list[int]:
+    """The code points, NONE for each that came before or is `known`; all of them are known then."""
+    found = []
+    for point in points:
+        found.append(NONE if point in known else point)
+        known.add(point)
+    return found
 
 
 @helper
@@ -37,10 +49,12 @@ def put_character(point: int, out: Bytes, at: int) -> int:
 
 @kernel(ANSWER(OUT_BYTES, OUT_INTS, types.int64[::1], OUT_BYTES, OUT_INTS))
 def from_narrow(raw: Bytes, offsets: Offsets, letters: npt.NDArray[np.int64], out: Bytes, ends: Offsets) -> Answer:
-    """One byte a character."""
+    """One byte a character. `letters`: the code point of each byte, NONE for one that is not allowed."""
     at = 0
     for i in range(len(offsets) - 1):
         for k in range(offsets[i], offsets[i + 1]):
+            if letters[raw[k]] < 0:
+                return Fault.MALFORMED, i
             at = put_character(letters[raw[k]], out, at)
         if at > MAX_TEXT:
             return Fault.TOO_LARGE, i
@@ -70,9 +84,9 @@ def from_wide(
                 if not halves:
                     return Fault.MALFORMED, i
                 if lead:
-                    at = put_character(_REPLACEMENT, out, at)
+                    at = put_character(REPLACEMENT, out, at)
                 else:
-                    point = _REPLACEMENT
+                    point = REPLACEMENT
                 lead = 0
             if 0xD800 <= point < 0xDC00:
                 lead = point
@@ -84,7 +98,7 @@ def from_wide(
         if lead and not halves:
             return Fault.MALFORMED, i
         if lead:
-            at = put_character(_REPLACEMENT, out, at)
+            at = put_character(REPLACEMENT, out, at)
         if at > MAX_TEXT:
             return Fault.TOO_LARGE, i
         ends[i + 1] = at

@@ -97,6 +97,16 @@ def every(listed: Iterable[str]) -> Iterator[Case]:
         yield Case(name, f"TEXT CHARACTER SET {name}", values, hexadecimal, TEXT)
 
 
+def codes(name: str) -> Iterator[bytes]:
+    """Every character of a set that is not a form of Unicode, in its bytes; of GB 18030 those of two bytes."""
+    if name in NARROW:
+        yield from (bytes([code]) for code in range(256))
+    if name in NAMES:
+        known = tables(name)
+        for lead, points, width in (b"", known.singles, 1), (b"", known.pairs, 2), (b"\x8f", known.triples, 2):
+            yield from (lead + code.to_bytes(width, "big") for code in np.flatnonzero(points >= 0).tolist())
+
+
 def _beyond() -> Iterator[int]:
     """The ends of each plane beyond the first."""
     for plane in range(1, 17):

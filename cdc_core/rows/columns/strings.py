@@ -46,15 +46,19 @@ def decode(cells: Cells) -> pa.Array:
 
 def converted(cells: Cells, raw: Bytes, offsets: Offsets) -> pa.Array:
     """Values in the column's character set, joined in `raw`, as Arrow. Raises DecodeError for bytes that are no text in
-    it, and in a key for half a pair of surrogates: two keys could become one."""
+    it, and in a key for bytes whose text other bytes have too: two keys would become one."""
     present, charset = cells.present(), charsets.charset(cells.column)
     if charset.is_binary:
         return variable(pa.binary(), offsets, raw, present)
     if charset.is_utf8:
         return checked(cells, variable(pa.string(), offsets, raw, present))
-    answer, out, ends = charsets.to_utf8(charset.name, raw, offsets, halves=not cells.in_key)
+    answer, out, ends = charsets.to_utf8(charset.name, raw, offsets, unique=cells.in_key)
     if answer[0] == Fault.MALFORMED:
-        raise cells.error(answer[1], f"its bytes are not text in {charset.name}", "Correct the value at the source.")
+        bad, remedy = f"its bytes are not text in {charset.name}", "Correct the value at the source."
+        if cells.in_key:
+            bad += ", or text that other bytes have too, and keys are to differ"
+            remedy = "Correct the value at the source, or convert the column to utf8mb4 there; then copy the table."
+        raise cells.error(answer[1], bad, remedy)
     cells.check(answer)
     return variable(pa.string(), ends, out[: ends[-1]], present)
 

@@ -351,5 +351,20 @@ def test_half_a_pair_of_surrogates() -> None:
             decode(schema, np.frombuffer(images[1], np.uint8), np.zeros((1, 1), np.int64))
 
 
+@pytest.mark.parametrize(
+    ("collation", "value", "text", "other"),
+    [(95, b"\x87\x54", "\u2160", b"\xfa\x4a"), (25, b"?", "?", b"\xa4"), (82, b"?", "?", b"\x7f")],
+    ids=["cp932", "greek", "swe7"],
+)
+def test_a_text_that_other_bytes_have_too(collation: int, value: bytes, text: str, other: bytes) -> None:
+    """It is one text in a column, and in a key one of the two is refused: two keys would become one."""
+    column, images = Column("c", 15, 18, charset=collation), [bytes([len(one)]) + one for one in (value, other)]
+    assert _decoded(column, images).to_pylist() == [text, text]
+    keyed = _table(column, "c")
+    assert decode(keyed, np.frombuffer(images[0], np.uint8), np.zeros((1, 1), np.int64)).column(0).to_pylist() == [text]
+    with pytest.raises(DecodeError, match=r"text that other bytes have too.* utf8mb4"):
+        decode(keyed, np.frombuffer(images[1], np.uint8), np.zeros((1, 1), np.int64))
+
+
 def _table(column: Column, *key: str) -> TableSchema:
     return TableSchema("shop", "t", (column,), key)

@@ -9,8 +9,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
+import numpy as np
 import pytest
 
+from cdc_core.charsets.charsets import to_utf8
+from cdc_core.charsets.east_asian import NAMES
+from cdc_core.charsets.narrow import NARROW
 from cdc_core.errors import SchemaError
 from cdc_core.position import EntryPosition
 from cdc_core.schema.information_schema import complete
@@ -81,6 +85,26 @@ def test_texts_of_every_character_set(server: MySqlServer) -> None:
 def test_every_character_of_every_set(server: MySqlServer) -> None:
     """A character without an equal in Unicode becomes what the server makes of it."""
     _check(server, matrix_characters.every(_charsets(server)), METADATA.get(server.version, ("FULL",))[:1])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["mysql8", "mariadb"])
+def test_a_key_has_the_code_that_the_server_writes(name: str, request: pytest.FixtureRequest) -> None:
+    """Where it converts a text of Unicode. Another code of the same character, and what Unicode lacks, is refused:
+    two keys would be one text."""
+    server: MySqlServer = request.getfixturevalue(name)
+    with server.root() as connection, connection.cursor() as cursor:
+        for charset in set(_charsets(server)) & {*NARROW, *NAMES}:
+            codes = list(matrix_characters.codes(charset))
+            for low in range(0, len(codes), 1000):
+                part = codes[low : low + 1000]
+                again = (f"CONVERT(CONVERT(CONVERT(x'{code.hex()}' USING {charset})" for code in part)
+                cursor.execute(f"SELECT {', '.join(f'HEX({one} USING utf8mb4) USING {charset}))' for one in again)}")
+                for code, written in zip(part, cursor.fetchall()[0], strict=True):
+                    raw, ends = np.frombuffer(bytearray(code), np.uint8), np.array([0, len(code)], np.int32)
+                    (fault, _), _, _ = to_utf8(charset, raw, ends, unique=True)
+                    known = to_utf8(charset, raw, ends)[1].tobytes()[:3] != "\ufffd".encode()
+                    assert (not fault) == (known and bytes.fromhex(written) == code), (charset, code.hex(), written)
 
 
 def test_zero_dates_as_text(server: MySqlServer) -> None:
