@@ -17,7 +17,7 @@ _HINTS = {
     **dict.fromkeys(
         (1044, 1045, 1142, 1143, 1227), "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* to the account."
     ),
-    **dict.fromkeys((1049, 1054, 1146), "The table was altered or dropped meanwhile: {again}."),
+    **dict.fromkeys((1049, 1054, 1146, 1176), "The table was altered or dropped meanwhile: {again}."),
     **dict.fromkeys((1153, 1301), "Raise max_allowed_packet at the source above the largest row, then {again}."),
     **dict.fromkeys((1295, 1461), "Raise max_prepared_stmt_count at the source, then {again}."),
     **dict.fromkeys(
