@@ -15,6 +15,7 @@ import lzma
 import os
 import pickle
 import platform
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 _ROOT = Path(__file__).resolve().parents[2]
+_BACKWARDS = "--backwards"
 _USES = "from cdc_core.compiled.kernel import"
 _X86 = "+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16,+pclmul,+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave"
 """What processors of x86-64-v3 have, and PCLMULQDQ, which all of them have too."""
@@ -70,8 +72,16 @@ def _slim(data: bytes) -> bytes:
 
 
 def compile_all() -> None:
-    """Compiles the kernels that are not in the cache. Processes that start side by side would each do it."""
-    for module in modules():
+    """Compiles the kernels that are not in the cache, in two processes: the other one begins with the last module.
+    Processes that start side by side would each compile all of them."""
+    without = ["-B"] if sys.dont_write_bytecode else []
+    other = subprocess.Popen([sys.executable, *without, "-m", "cdc_core.compiled.ahead", _BACKWARDS], cwd=_ROOT)
+    _compile(list(modules()))
+    other.wait()
+
+
+def _compile(names: list[str]) -> None:
+    for module in names:
         with suppress(ModuleNotFoundError):  # of Spark's, where it is not installed
             importlib.import_module(module)
 
@@ -85,7 +95,9 @@ def modules() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
+    if sys.argv[1:] == [_BACKWARDS]:
+        _compile(list(modules())[::-1])
+    elif sys.argv[1:]:
         print(f"{main(Path(sys.argv[1]))} kernels")
     else:
         compile_all()
