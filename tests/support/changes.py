@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from pymysql.connections import Connection
+from pymysql.constants import ER
+from pymysql.err import OperationalError
 
 from cdc_core.destination.capture import Capture
 from cdc_core.rows.net import plan_changes, read
 from tests.support.captures import CLIENT, claim
+from tests.support.waiting import until
 
 Changes = list[tuple[str, int, str, int, int, int]]  # op, id, v, journal, position, row
 
@@ -23,6 +26,21 @@ def run(connection: Connection[Any], *statements: str) -> None:
 def xa(connection: Connection[Any], name: str, *statements: str) -> None:
     """Executes the statements as an XA transaction and leaves it prepared."""
     run(connection, f"XA START {name}", *statements, f"XA END {name}", f"XA PREPARE {name}")
+
+
+def commit_xa(connection: Connection[Any], name: str) -> None:
+    """Commits a prepared transaction, which is unknown to others until the server has ended its session."""
+
+    def committed() -> bool:
+        try:
+            run(connection, f"XA COMMIT {name}")
+        except OperationalError as error:
+            if error.args[0] == ER.XAER_NOTA:
+                return False
+            raise
+        return True
+
+    until(committed)
 
 
 def changes(capture: Capture, rows: int = 1000) -> dict[str, Changes]:

@@ -13,9 +13,8 @@ from cdc_core.errors import ConfigError
 from cdc_core.meta.nodes import MemoryNodes
 from cdc_core.stream import prepared_groups, settle
 from orchestration.stack.mysql.server import MySqlServer
-from tests.support import waiting
 from tests.support.captures import CLIENT, config, running, until
-from tests.support.changes import changes, left, run, xa
+from tests.support.changes import changes, commit_xa, left, run, xa
 from tests.support.servers import MySqlFactory, purge
 
 pytestmark = pytest.mark.integration
@@ -59,7 +58,8 @@ def transactions(server: MySqlServer, database: str) -> None:
                 "UPDATE t SET v = 'bb' WHERE id = 2",
             )
         run(other, "INSERT INTO t VALUES (5, 'e')", "FLUSH BINARY LOGS", "INSERT INTO m VALUES (5, 'e')")
-        run(other, f"XA COMMIT {name}", "INSERT INTO t VALUES (6, 'f')")
+        commit_xa(other, name)
+        run(other, "INSERT INTO t VALUES (6, 'f')")
         xa(one, "X'00ff27'", "INSERT INTO t VALUES (7, 'gone')")
         run(one, "XA ROLLBACK X'00ff27'")
         run(one, "XA START 'once'", "INSERT INTO t VALUES (8, 'h')", "XA END 'once'", "XA COMMIT 'once' ONE PHASE")
@@ -102,14 +102,8 @@ def compressed(server: MySqlServer, database: str) -> None:
         values = ", ".join(f"({number}, REPEAT('x', 50))" for number in range(3000))
         xa(one, "'big'", f"INSERT INTO t VALUES {values}", "UPDATE t SET v = 'w' WHERE id % 2", "DELETE FROM t LIMIT 9")
     server.execute("INSERT INTO m VALUES (1, 'a')", database=database)
-
-    def committed() -> bool:
-        with suppress(pymysql.err.OperationalError):  # the transaction is unknown until its session has ended
-            server.execute("XA COMMIT 'big'", database=database)
-            return True
-        return False
-
-    waiting.until(committed)
+    with server.root(database) as other:
+        commit_xa(other, "'big'")
 
 
 @pytest.mark.parametrize("scenario", [transactions, compressed])
@@ -142,7 +136,9 @@ def test_a_start_after_xa_prepare(server: MySqlServer) -> None:
             xa(one, "'early'", "INSERT INTO t VALUES (1, 'a')")
         server.execute("FLUSH BINARY LOGS", "FLUSH BINARY LOGS", "INSERT INTO m VALUES (2, 'b')", database=database)
         journal, position = server.position()
-        server.execute("XA COMMIT 'early'", "INSERT INTO done VALUES (1)", database=database)
+        with server.root(database) as other:
+            commit_xa(other, "'early'")
+            run(other, "INSERT INTO done VALUES (1)")
         wanted = config(server, database, journal_name=journal, position=position)
         with running(wanted, MemoryNodes()) as capture:
             assert left(changes(capture)["t"]) == {1: "a"}
@@ -166,7 +162,9 @@ def test_a_prepared_transaction_larger_than_the_ring(mysql8: MySqlServer, mariad
             doubled += [f"INSERT INTO t SELECT id + {1 << n}, v FROM t" for n in range(18)]
             with server.root(database) as one:
                 xa(one, "'big'", *doubled)
-            server.execute("XA COMMIT 'big'", "INSERT INTO done VALUES (1)", database=database)
+            with server.root(database) as other:
+                commit_xa(other, "'big'")
+                run(other, "INSERT INTO done VALUES (1)")
             options = {"journal_name": journal, "position": position, "buffer_size": 2048}
             with running(config(server, database, **options), MemoryNodes()) as capture:
                 found = changes(capture, 10_000)["t"]
@@ -185,7 +183,9 @@ def test_xa_with_gtids(mysql8: MySqlServer, mysql9: MySqlServer) -> None:
                 run(one, *begin)
                 xa(one, "'g'", "INSERT INTO t VALUES (1, 'a')")
             with server.root(database) as other:
-                run(other, *begin, "INSERT INTO t VALUES (2, 'b')", "XA COMMIT 'g'", "INSERT INTO done VALUES (1)")
+                run(other, *begin, "INSERT INTO t VALUES (2, 'b')")
+                commit_xa(other, "'g'")
+                run(other, "INSERT INTO done VALUES (1)")
             with running(config(server, database, journal_name=journal, position=position), MemoryNodes()) as capture:
                 assert [change[1] for change in changes(capture)["t"]] == [2, 1]
                 assert f":{tag}:" in str(capture.service.client(CLIENT).cursor.gtid) or not tag

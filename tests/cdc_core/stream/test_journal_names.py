@@ -8,7 +8,7 @@ import pytest
 
 from cdc_core.meta.nodes import MemoryNodes
 from tests.support.captures import config, drain, running
-from tests.support.changes import changes, left, run, xa
+from tests.support.changes import changes, commit_xa, left, run, xa
 from tests.support.servers import MySqlFactory
 
 pytestmark = pytest.mark.integration
@@ -36,7 +36,8 @@ def test_from_999999_to_1000000(new_mysql: MySqlFactory) -> None:
             xa(one, "'x'", "INSERT INTO t VALUES (1, 10)")
         with server.root(database) as other:
             run(other, "INSERT INTO t VALUES (2, 20)", "FLUSH BINARY LOGS", "INSERT INTO t VALUES (3, 30)")
-            run(other, "XA COMMIT 'x'", "INSERT INTO done VALUES (1)")
+            commit_xa(other, "'x'")
+            run(other, "INSERT INTO done VALUES (1)")
         assert server.position()[0] == "mysql-bin.1000000"
         nodes, wanted = MemoryNodes(), config(server, database, journal_name=journal, position=position)
         with running(wanted, nodes) as capture:
