@@ -36,7 +36,7 @@ MINUTES         ?= 60
 SERVER          ?= 8.0.31
 SEED            ?=
 
-SIDE_BY_SIDE := -n 4 --dist loadscope --no-loadscope-reorder
+SIDE_BY_SIDE := -n 5 --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up test lint style types format docs bench fuzz soak clean
