@@ -98,6 +98,7 @@ def test_cascades_reach_the_lake(
 
 
 @pytest.mark.in_turn
+@pytest.mark.full
 def test_rows_below_a_stopped_table_follow(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
     """Nobody knows which keys the stopped table lost, so all rows below it are looked up; also over TLS."""
     (authority := Authority(tmp_path)).issue()

@@ -36,6 +36,7 @@ def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Lan
         yield shop
 
 
+@pytest.mark.full
 def test_a_row_keeps_its_value_and_its_key_does_not(shop: LandedShop) -> None:
     """In the view before the merge, in the table after it, in one part as in two. The history agrees with the table,
     also when it is compared for another reason."""

@@ -30,6 +30,7 @@ def shop(mysql8: MySqlServer, spark_remote: str, tmp_path: Path) -> Iterator[Sho
     [(tables.SMALL_TABLE, 1.0), (-1, 0.0), (-1, 1.0)],
     ids=["a small table", "much of it changes", "deletion vectors"],
 )
+@pytest.mark.full
 def test_the_lake_follows_the_source(shop: Shop, small: int, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables with and without keys, odd names, changes of every kind and transactions over several tables arrive, in
     tables whose files a MERGE rewrites and in one that takes deletion vectors."""

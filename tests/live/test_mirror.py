@@ -185,6 +185,7 @@ def test_a_binlog_that_began_again_is_not_taken_for_old() -> None:
 
 @pytest.mark.in_turn(2)
 @pytest.mark.fault
+@pytest.mark.full
 def test_a_mirror_that_is_killed_ends_equal(world: World, tmp_path: Path) -> None:
     """Killed at random moments under random changes, also of a table without a key; at the end both sides are equal."""
     world.rule("mirrorDb: true\ndatabase: {db}")

@@ -75,6 +75,7 @@ def test_every_change_arrives_once_and_in_order(
     assert {tuple(one["pkNames"] or ()) for one in found} == {(), ("id",)}
 
 
+@pytest.mark.full
 def test_topics_and_partitions_by_rule(kafka: Kafka, mysql8: MySqlServer, database: str, tmp_path: Path) -> None:
     """A topic for each table, made by the broker; a key's rows in one partition, in order."""
     conf = configure(

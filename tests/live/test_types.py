@@ -43,6 +43,7 @@ def _follow(shop: Shop, columns: str, *rows: str) -> dict[str, str]:
 
 
 @pytest.mark.in_turn
+@pytest.mark.full
 def test_mysql_types(mysql9: MySqlServer, spark_remote: str, tmp_path: Path) -> None:
     """GEOMETRY, VECTOR, zero dates as text, generated and invisible columns."""
     columns = "g GEOMETRY, v VECTOR(3), d DATE, at DATETIME(2), ts TIMESTAMP NULL"

@@ -35,7 +35,7 @@ def drawn(rng: Random, shop: Shop) -> Rules:
     return Rules(found)
 
 
-@pytest.mark.parametrize("seed", tiers([0], full=[1], turns=[2]))
+@pytest.mark.parametrize("seed", tiers(full=[0, 1], turns=[2]))
 def test_the_lake_is_what_the_rules_make_of_the_source(
     seed: int, mysql8: MySqlServer, spark_remote: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

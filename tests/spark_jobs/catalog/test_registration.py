@@ -250,6 +250,7 @@ def test_a_view_is_known_by_its_log(shop: LandedShop, hive: SparkConnect) -> Non
 
 
 @pytest.mark.in_turn
+@pytest.mark.full
 def test_views_follow_templates_and_drops(shop: LandedShop, hive: SparkConnect) -> None:
     """Also a drop that came while no registration ran."""
     lake, sessions, database = shop.lake.lake, shop.lake.sessions, shop.database
