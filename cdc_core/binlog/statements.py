@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from enum import Enum, auto
 
-from cdc_core.schema.sql_text import PLAIN, Dialect, defines_no_table, readings
+from cdc_core.schema.sql_text import LARGE, PLAIN, Dialect, defines_no_table, readings
 
 
 class Meaning(Enum):
@@ -69,7 +69,7 @@ _ANALYZE = re.compile(
 
 def meaning(text: str, dialect: Dialect = PLAIN) -> Meaning:
     """What a whole statement does, by its first words."""
-    if defines_no_table(text, dialect):
+    if len(text) >= LARGE and defines_no_table(text, dialect):
         return Meaning.DDL
     run, skipped = (_meaning(_main(plain)) for plain in readings(text, dialect))
     for sure in (Meaning.CHANGE, Meaning.DDL):

@@ -11,7 +11,7 @@ from cdc_core.schema.ddl_alter import alter_table
 from cdc_core.schema.ddl_columns import elements, key
 from cdc_core.schema.ddl_options import change_of, option
 from cdc_core.schema.ddl_words import NotUnderstood, Reader
-from cdc_core.schema.sql_text import PLAIN, Dialect, defines_no_table
+from cdc_core.schema.sql_text import LARGE, PLAIN, Dialect, defines_no_table
 
 _OBJECTS = """
     USER ROLE VIEW TRIGGER PROCEDURE FUNCTION EVENT SERVER TABLESPACE LOGFILE UNDO SPATIAL RESOURCE INSTANCE PACKAGE
@@ -31,7 +31,7 @@ def effects(text: str, database: str, dialect: Dialect = PLAIN) -> Parsed:
     UNKNOWN change of the tables that could be read, perhaps of none. A statement of more than a million characters is
     not understood, unless it is about no table: its words would need hundreds of times as many bytes.
     """
-    if defines_no_table(text, dialect):
+    if len(text) >= LARGE and defines_no_table(text, dialect):
         return (), True
     if len(text) > _MOST:
         return (), False

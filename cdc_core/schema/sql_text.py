@@ -48,12 +48,7 @@ def readings(text: str, dialect: Dialect = PLAIN) -> tuple[str, str]:
 
 
 def defines_no_table(text: str, dialect: Dialect = PLAIN) -> bool:
-    """Whether a large text makes, changes or drops a view or a program of the server, by its first words alone."""
-    return len(text) >= LARGE and begins_with_no_table(text, dialect)
-
-
-def begins_with_no_table(text: str, dialect: Dialect = PLAIN) -> bool:
-    """Whether a text makes, changes or drops a view or a program of the server, by its first words."""
+    """Whether a text makes, changes or drops a view or a program of the server, by its first words alone."""
     return _OBJECT.match(beginnings(text, dialect)[0]) is not None
 
 

@@ -13,7 +13,7 @@ from pymysql.constants import ER
 
 from cdc_core.errors import SourceError
 from cdc_core.position import EntryPosition
-from cdc_core.schema.sql_text import begins_with_no_table
+from cdc_core.schema.sql_text import defines_no_table
 
 _NO_ROWS = ("Format_desc", "Previous_gtids", "Rotate", "Stop", "Gtid_list", "Binlog_checkpoint", "Start_encryption")
 _PURGED = "purged"  # stands for the events of files that the server has no more
@@ -22,7 +22,7 @@ _EVENTS = 5_000  # asked for at once
 _TRIES = 30  # to be shown events, 0.1 s apart: a server may write a large event for so long
 _WHOLE = ("drop database", "drop schema")  # name no table
 _WITH_TEXT = ("Query", "Table_map", _PURGED)  # events whose text counts
-_DEFAULT = re.compile(r"use `(?:[^`]|``)*`; ")  # stands before a statement that the server shows
+_DEFAULT = re.compile(r"use `(?:[^`]|``)*`; ")  # the default database, which the server shows before a statement
 _UNKNOWN = ("\N{REPLACEMENT CHARACTER}", "?")  # for bytes of another character set: MySQL shows them, MariaDB `?`
 
 Event = tuple[str, str]
@@ -56,8 +56,8 @@ def ddl_on(
 ) -> str | None:
     """Returns a statement between two positions that may have changed the table's definition, or None.
 
-    In doubt any statement counts that has the table's name in it, unless it is about a view or a program of the server,
-    and a file that was purged."""
+    In doubt any statement counts that has the table's name in it, and a file that was purged. Statements about views
+    and programs of the server do not count."""
     return _ddl_among(_events(connection, low, high, at_once=_EVENTS), database, table)
 
 
@@ -97,8 +97,7 @@ def _ddl_among(events: Iterable[Event], database: str, table: str) -> str | None
             return text
         if not kind.startswith("Query"):
             continue
-        named = _names(text, table) or (_names(text, database) and any(word in text.lower() for word in _WHOLE))
-        if named and not begins_with_no_table(_DEFAULT.sub("", text, count=1)):
+        if _names(text, table) or (_names(text, database) and any(word in text.lower() for word in _WHOLE)):
             return text
     return None
 
@@ -116,14 +115,16 @@ def _changes_among(events: Iterable[Event], database: str, table: str) -> bool:
 
 
 def _names(text: str, name: str) -> bool:
-    """Whether a statement has the name in it, as a word of its own. BEGIN and COMMIT name nothing. A name that is not
-    ASCII may be in any statement with a character that is not shown."""
-    if not name.isascii() and any(one in text for one in _UNKNOWN):
-        return True
+    """Whether a statement has the name in it, as a word of its own. BEGIN and COMMIT name nothing, nor does a statement
+    about a view or a program of the server. A name that is not ASCII may be in any other statement with a character
+    that is not shown."""
     plain = text.lower().replace("``", "`").replace('""', '"')
     if plain in ("begin", "commit"):
         return False
-    return re.search(rf"(?<![\w$]){re.escape(name.lower())}(?![\w$])", plain) is not None
+    hidden = not name.isascii() and any(one in text for one in _UNKNOWN)
+    if not hidden and not re.search(rf"(?<![\w$]){re.escape(name.lower())}(?![\w$])", plain):
+        return False
+    return not defines_no_table(_DEFAULT.sub("", text, count=1))
 
 
 def _events(

@@ -232,7 +232,13 @@ def test_statements_that_name_a_table_are_seen(server: MySqlServer) -> None:
         assert changes(connection, database, "b", low, position(connection))
         assert seen("CREATE TABLE u (v INT)", "FLUSH BINARY LOGS", "DROP TABLE u") is None
         views = "CREATE VIEW w AS SELECT * FROM `t``x`", "ALTER VIEW w AS SELECT v FROM `t``x`", "DROP VIEW w"
-        assert seen(*views, "CREATE TRIGGER g BEFORE INSERT ON `t``x` FOR EACH ROW SET @a=1", "DROP TRIGGER g") is None
+        programs = (
+            "CREATE TRIGGER g BEFORE INSERT ON `t``x` FOR EACH ROW SET @a=1",
+            "CREATE PROCEDURE p() DROP TABLE `t``x`",
+        )
+        low = position(connection)
+        assert seen(*views, *programs, "DROP TRIGGER g", "DROP PROCEDURE p") is None
+        assert not changes(connection, database, "t`x", low, position(connection))
         assert seen("FLUSH BINARY LOGS", "ALTER TABLE `t``x` ADD w INT") is not None
         assert seen("RENAME TABLE `t``x` TO u, u TO `t``x`") is not None
         assert seen(f"DROP DATABASE {database}", f"CREATE DATABASE {database}") is not None
