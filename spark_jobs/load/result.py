@@ -70,7 +70,8 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class NoSuchTable:
-    """The source has no such table at that place. Nothing was written. `kind`: what has its name there, as VIEW."""
+    """The source has no such table at that place. Nothing was written. `kind`: that of the object which has
+    its name there, such as VIEW, or ""."""
 
     database: str
     table: str

@@ -56,7 +56,7 @@ def converted(cells: Cells, raw: Bytes, offsets: Offsets) -> pa.Array:
     if answer[0] == Fault.MALFORMED:
         bad, remedy = f"its bytes are not text in {charset.name}", "Correct the value at the source."
         if cells.in_key:
-            bad += ", or text that other bytes have too, and keys are to differ"
+            bad += ", or the same text as other bytes, so that two keys would become one"
             remedy = "Correct the value at the source, or convert the column to utf8mb4 there; then copy the table."
         raise cells.error(answer[1], bad, remedy)
     cells.check(answer)

@@ -141,7 +141,7 @@ def _copy(batch: Batch, copier: Copier, refusal: Refusal) -> Followed:
 
 
 def _was_no_table(source: Source, claim: Claim, found: NoSuchTable) -> bool:
-    """Whether the name is a view's since the claim, as after a RENAME of tables and views: no row will come for it."""
+    """Whether a view has had the name since the claim, as after a RENAME of tables and views. No rows come for it."""
     if not found.kind or claim.epoch < claim.moved:
         return False
     with asked(source, full_name(found.database, found.table)) as connection:
